@@ -1,0 +1,3 @@
+"""clusterfirst: routes for your city in seconds."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,87 @@
+"""Everything that can go wrong, as sentences a user can act on.
+
+Each problem has a code (stable, listed in docs/errors.md), the place, what was
+found there and the rule it breaks. The command line prints one line per problem
+and ends with the exit code of the error's class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MAX_LINES = 20  # problems printed before "... and n more"
+MAX_ECHO = 80  # characters of the user's own text repeated in a message
+
+
+def quote(value: object) -> str:
+    """Return the user's own text, cut and with control characters escaped."""
+    text = value if isinstance(value, str) else repr(value)
+    text = text if text.isprintable() else text.encode("unicode_escape").decode()
+    return text if len(text) <= MAX_ECHO else text[: MAX_ECHO - 3] + "..."
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken rule: `CODE where: found got; rule. hint`."""
+
+    code: str
+    where: str
+    got: str = ""
+    rule: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        found = f"found {quote(self.got)}" if self.got else ""
+        body = "; ".join(part for part in (found, self.rule) if part)
+        tail = f" ({self.hint})" if self.hint else ""
+        return f"{self.code} {self.where}: {body}{tail}"
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the fields for `--json`."""
+        return {
+            "code": self.code,
+            "where": self.where,
+            "got": quote(self.got),
+            "rule": self.rule,
+            "message": str(self),
+        }
+
+
+class ClusterfirstError(Exception):
+    """Base of every error this package raises on purpose."""
+
+    exit_code = 2
+
+    def __init__(
+        self, problems: Problem | Iterable[Problem], source: str = ""
+    ) -> None:
+        self.problems = (
+            (problems,) if isinstance(problems, Problem) else tuple(problems)
+        )
+        self.source = source  # the file the user gave, if any
+        super().__init__("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """One line per problem, at most MAX_LINES."""
+        prefix = f"{self.source}: " if self.source else ""
+        lines = [f"{prefix}{problem}" for problem in self.problems[:MAX_LINES]]
+        if len(self.problems) > MAX_LINES:
+            lines.append(f"{prefix}... and {len(self.problems) - MAX_LINES} more")
+        return lines
+
+
+class InputError(ClusterfirstError, ValueError):
+    """Wrong file, instance, option, model file or disk (exit code 2)."""
+
+
+class InfeasibleError(ClusterfirstError):
+    """No feasible solution exists: proven, in words (exit code 1)."""
+
+    exit_code = 1
+
+
+class NotFoundInTimeError(ClusterfirstError):
+    """No feasible solution was found in time; none is not proven (exit code 1)."""
+
+    exit_code = 1
