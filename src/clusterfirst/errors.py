@@ -53,9 +53,7 @@ class ClusterfirstError(Exception):
 
     exit_code = 2
 
-    def __init__(
-        self, problems: Problem | Iterable[Problem], source: str = ""
-    ) -> None:
+    def __init__(self, problems: Problem | Iterable[Problem], source: str = "") -> None:
         self.problems = (
             (problems,) if isinstance(problems, Problem) else tuple(problems)
         )

@@ -265,7 +265,8 @@ def _great_circle(a: FloatArray, b: FloatArray) -> FloatArray:
         np.sin(half[..., 1]) ** 2
         + np.cos(a[..., 1]) * np.cos(b[..., 1]) * np.sin(half[..., 0]) ** 2
     )
-    return 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(chord, 1.0)))
+    angle: FloatArray = 2 * np.arcsin(np.sqrt(np.minimum(chord, 1.0)))
+    return EARTH_RADIUS_KM * angle
 
 
 def _raise(problems: Sequence[Problem]) -> None:

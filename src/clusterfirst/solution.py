@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class Solution:
         count: Counter[tuple[int, int]] = Counter()
         for route in self.routes:
             stops = (0, *route, 0)
-            for a, b in zip(stops, stops[1:], strict=False):
+            for a, b in pairwise(stops):
                 count[min(a, b), max(a, b)] += 1
         return count
 
