@@ -83,3 +83,7 @@ class NotFoundInTimeError(ClusterfirstError):
     """No feasible solution was found in time; none is not proven (exit code 1)."""
 
     exit_code = 1
+
+
+class InputWarning(UserWarning):
+    """Input that is accepted but deserves a line on stderr."""

@@ -164,7 +164,8 @@ def _streets(rng: np.random.Generator, count: int) -> FloatArray:
     which = rng.choice(streets, count, p=length / length.sum())
     along = rng.random((count, 1))
     points = ends[which, 0] * (1 - along) + ends[which, 1] * along
-    return np.clip(points + rng.normal(0, 0.004, (count, 2)), 0, 1)
+    jittered: FloatArray = points + rng.normal(0, 0.004, (count, 2))
+    return np.clip(jittered, 0, 1)
 
 
 def _demands(rng: np.random.Generator, points: FloatArray) -> IntArray:

@@ -1,0 +1,38 @@
+"""Wall-clock deadlines: the one notion of "time is up" in every stage."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A point on the wall clock; `Deadline.never()` does not pass."""
+
+    at: float  # time.perf_counter() value
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """Return the deadline `seconds` from now."""
+        return cls(time.perf_counter() + seconds)
+
+    @classmethod
+    def never(cls) -> Deadline:
+        """Return a deadline that does not pass: work ends by counts, repeatably."""
+        return cls(math.inf)
+
+    def left(self) -> float:
+        """Seconds left, never below 0; inf for `never`."""
+        return max(0.0, self.at - time.perf_counter())
+
+    def passed(self) -> bool:
+        """Whether time is up."""
+        return self.left() <= 0.0
+
+    def share(self, fraction: float) -> Deadline:
+        """Return a deadline after this fraction of what is left."""
+        return (
+            Deadline.after(self.left() * fraction) if self.left() < math.inf else self
+        )
