@@ -60,6 +60,11 @@ class ClusterfirstError(Exception):
         self.source = source  # the file the user gave, if any
         super().__init__("\n".join(self.lines()))
 
+    def __reduce__(self) -> tuple[type[ClusterfirstError], tuple[object, str]]:
+        # Exceptions pickle their text by default; a worker's error must arrive with
+        # its problems.
+        return type(self), (self.problems, self.source)
+
     def lines(self) -> list[str]:
         """One line per problem, at most MAX_LINES."""
         prefix = f"{self.source}: " if self.source else ""
