@@ -1,0 +1,222 @@
+"""A good feasible assignment at once: prices, then shifts and swaps.
+
+The exact solver starts from this answer, and this answer is what remains when time
+or the solver fails. Vehicles that attract too much demand get a price per unit
+(subgradient steps on the capacity rows, i.e. the Lagrangian form of the transport
+LP); what is still overloaded is repaired by moving and exchanging customers under a
+growing penalty. Everything is integer in the loads and repeatable.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from clusterfirst.clock import Deadline
+from clusterfirst.instance import FloatArray, IntArray
+
+PRICE_ROUNDS = 60
+PENALTY_ROUNDS = 16
+SWEEPS = 8  # passes over all customers at one penalty
+CHUNK = 200_000  # candidate pairs looked at between two looks at the clock
+
+
+def shift_and_swap(
+    cost: FloatArray,
+    candidates: IntArray,
+    demands: IntArray,
+    room: IntArray,
+    deadline: Deadline,
+) -> IntArray | None:
+    """Labels (n,) within `room` (K,) at low cost, or None when not found.
+
+    `cost` and `candidates` are (n, C); candidates -1 are holes. Customers without
+    any candidate make it None at once.
+    """
+    n = len(demands)
+    if not n:
+        return np.zeros(0, dtype=np.int64)
+    if not (candidates >= 0).any(axis=1).all():
+        return None
+    labels, slots = _by_prices(cost, candidates, demands, room, PRICE_ROUNDS)
+    loads = np.bincount(labels, demands, len(room)).astype(np.int64)
+    first, after, before = _chains(labels, len(room))
+    state = (labels, slots, loads, first, after, before)
+    usual = np.where(np.isfinite(cost), cost, np.nan)
+    spread = float(np.nanmax(usual) - np.nanmin(usual)) + 1e-12
+    penalty = spread / max(float(demands.mean()), 1e-12)
+    step = max(1, CHUNK // (candidates.shape[1] * 16))
+    for _ in range(PENALTY_ROUNDS):
+        for _ in range(SWEEPS):
+            moved = 0
+            for start in range(0, n, step):
+                if deadline.passed():
+                    break
+                moved += _improve(
+                    (start, min(start + step, n)),
+                    (cost, candidates, demands, room),
+                    state,
+                    penalty,
+                )
+            if not moved:
+                break
+        if (loads <= room).all() or deadline.passed():
+            break
+        penalty *= 2.0
+    return labels if (loads <= room).all() else None
+
+
+@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+def _by_prices(
+    cost: FloatArray,
+    candidates: IntArray,
+    demands: IntArray,
+    room: IntArray,
+    rounds: int,
+) -> tuple[IntArray, IntArray]:
+    """Cheapest vehicle of each customer under capacity prices; and its column."""
+    n, width = cost.shape
+    prices = np.zeros(len(room))
+    labels, slots = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    best_labels, best_slots, best_excess = labels.copy(), slots.copy(), -1
+    total, scale = 0.0, 0.0
+    for i in range(n):
+        total += demands[i]
+        low, second = np.inf, np.inf
+        for s in range(width):
+            if candidates[i, s] >= 0:
+                c = cost[i, s]
+                if c < low:
+                    low, second = c, low
+                elif c < second:
+                    second = c
+        if second < np.inf:
+            scale += second - low
+    scale /= max(total, 1.0)  # usual regret per unit of demand
+    for t in range(rounds):
+        loads = np.zeros(len(room), np.int64)
+        for i in range(n):
+            low = np.inf
+            for s in range(width):
+                j = candidates[i, s]
+                if j >= 0 and cost[i, s] + prices[j] * demands[i] < low:
+                    low = cost[i, s] + prices[j] * demands[i]
+                    labels[i], slots[i] = j, s
+            loads[labels[i]] += demands[i]
+        excess = 0
+        for j in range(len(room)):
+            excess += max(0, loads[j] - room[j])
+        if best_excess < 0 or excess < best_excess:
+            best_excess = excess
+            best_labels[:], best_slots[:] = labels, slots
+        if excess == 0:
+            break
+        step = 2.0 * scale / (1.0 + 0.1 * t)
+        for j in range(len(room)):
+            over = (loads[j] - room[j]) / max(room[j], 1)
+            prices[j] = max(0.0, prices[j] + step * over)
+    return best_labels, best_slots
+
+
+@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+def _chains(labels: IntArray, vehicles: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Customers of each vehicle as doubly linked lists: first, after, before."""
+    first = np.full(vehicles, -1)
+    after, before = np.full(len(labels), -1), np.full(len(labels), -1)
+    for i in range(len(labels) - 1, -1, -1):
+        j = labels[i]
+        after[i] = first[j]
+        if first[j] >= 0:
+            before[first[j]] = i
+        first[j] = i
+    return first, after, before
+
+
+@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+def _move(
+    i: int,
+    to: int,
+    slot: int,
+    demands: IntArray,
+    state: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray],
+) -> None:
+    labels, slots, loads, first, after, before = state
+    old = labels[i]
+    if before[i] >= 0:
+        after[before[i]] = after[i]
+    else:
+        first[old] = after[i]
+    if after[i] >= 0:
+        before[after[i]] = before[i]
+    before[i], after[i] = -1, first[to]
+    if first[to] >= 0:
+        before[first[to]] = i
+    first[to] = i
+    loads[old] -= demands[i]
+    loads[to] += demands[i]
+    labels[i], slots[i] = to, slot
+
+
+@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+def _slot_of(vehicle: int, row: IntArray) -> int:
+    """Column of a vehicle in a candidate row, -1 if absent."""
+    if vehicle < len(row) and row[vehicle] == vehicle:
+        return vehicle  # dense rows need no search
+    for s in range(len(row)):
+        if row[s] == vehicle:
+            return s
+    return -1
+
+
+@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+def _improve(
+    span: tuple[int, int],
+    data: tuple[FloatArray, IntArray, IntArray, IntArray],
+    state: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray],
+    penalty: float,
+) -> int:
+    """Give each customer in `span` its best shift or swap; return how many moved."""
+    cost, candidates, demands, room = data
+    labels, slots, loads, first, after, _ = state
+    moved = 0
+    for i in range(span[0], span[1]):
+        here, d = labels[i], demands[i]
+        over_here = loads[here] - room[here]
+        best, best_slot, best_other, other_slot = -1e-9, -1, -1, -1
+        for s in range(candidates.shape[1]):
+            there = candidates[i, s]
+            if there < 0 or there == here:
+                continue
+            over_there = loads[there] - room[there]
+            now = max(0, over_here) + max(0, over_there)
+            change = cost[i, s] - cost[i, slots[i]]
+            then = max(0, over_here - d) + max(0, over_there + d)
+            gain = change + penalty * (then - now)
+            if gain < best:
+                best, best_slot, best_other = gain, s, -1
+            k = first[there]
+            while k >= 0:
+                e = demands[k]
+                then = max(0, over_here - d + e) + max(0, over_there + d - e)
+                partial = change + penalty * (then - now) - cost[k, slots[k]]
+                back = _slot_of(here, candidates[k])
+                if back >= 0 and partial + cost[k, back] < best:
+                    best = partial + cost[k, back]
+                    best_slot, best_other, other_slot = s, k, back
+                k = after[k]
+        if best_slot >= 0:
+            if best_other >= 0:
+                _move(best_other, here, other_slot, demands, state)
+            _move(i, candidates[i, best_slot], best_slot, demands, state)
+            moved += 1
+    return moved
+
+
+def is_within(labels: IntArray, demands: IntArray, room: IntArray) -> bool:
+    """Whether labels name a vehicle for everybody and no room is exceeded."""
+    if len(labels) and (labels.min() < 0 or labels.max() >= len(room)):
+        return False
+    loads: npt.NDArray[np.int64] = np.zeros(len(room), dtype=np.int64)
+    np.add.at(loads, labels, demands)
+    return bool((loads <= room).all())
