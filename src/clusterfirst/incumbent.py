@@ -16,6 +16,9 @@ from numba import njit
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import FloatArray, IntArray
 
+# labels, their columns, loads, and the customers of each vehicle as linked lists
+State = tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]
+
 PRICE_ROUNDS = 60
 PENALTY_ROUNDS = 16
 SWEEPS = 8  # passes over all customers at one penalty
@@ -67,7 +70,7 @@ def shift_and_swap(
     return labels if (loads <= room).all() else None
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def _by_prices(
     cost: FloatArray,
     candidates: IntArray,
@@ -119,7 +122,7 @@ def _by_prices(
     return best_labels, best_slots
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def _chains(labels: IntArray, vehicles: int) -> tuple[IntArray, IntArray, IntArray]:
     """Customers of each vehicle as doubly linked lists: first, after, before."""
     first = np.full(vehicles, -1)
@@ -133,14 +136,8 @@ def _chains(labels: IntArray, vehicles: int) -> tuple[IntArray, IntArray, IntArr
     return first, after, before
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
-def _move(
-    i: int,
-    to: int,
-    slot: int,
-    demands: IntArray,
-    state: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray],
-) -> None:
+@njit(cache=True)
+def _move(i: int, to: int, slot: int, demands: IntArray, state: State) -> None:
     labels, slots, loads, first, after, before = state
     old = labels[i]
     if before[i] >= 0:
@@ -158,7 +155,7 @@ def _move(
     labels[i], slots[i] = to, slot
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def _slot_of(vehicle: int, row: IntArray) -> int:
     """Column of a vehicle in a candidate row, -1 if absent."""
     if vehicle < len(row) and row[vehicle] == vehicle:
@@ -169,11 +166,11 @@ def _slot_of(vehicle: int, row: IntArray) -> int:
     return -1
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def _improve(
     span: tuple[int, int],
     data: tuple[FloatArray, IntArray, IntArray, IntArray],
-    state: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray],
+    state: State,
     penalty: float,
 ) -> int:
     """Give each customer in `span` its best shift or swap; return how many moved."""

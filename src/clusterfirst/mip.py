@@ -143,7 +143,7 @@ def _run_highs(
 ) -> MipAnswer:
     import highspy
 
-    highs = highspy.Highs()
+    highs = _untyped(highspy).Highs()
     _set_options(highs, settings, deadline)
     _listen(highs, run)
     columns, rows = len(program.cost), len(program.row_lower)
@@ -185,6 +185,11 @@ def _run_highs(
     }
     claim = claims.get(highs.getModelStatus(), Claim.STOPPED)
     return MipAnswer(claim, _rounded(point), float(info.mip_dual_bound) * scale)
+
+
+def _untyped(module: Any) -> Any:
+    """The same module; highspy has type hints, but not for everything we call."""
+    return module
 
 
 def _set_options(highs: Any, settings: MipSettings, deadline: Deadline) -> None:

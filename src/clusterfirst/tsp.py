@@ -12,10 +12,13 @@ from numba import njit
 
 from clusterfirst.instance import FloatArray, IntArray
 
+Graph = tuple[FloatArray, IntArray]  # distances, and each node's nearest nodes
+Path = tuple[IntArray, IntArray]  # the tour, and each node's position in it
+
 EPSILON = 1e-10  # relative: smaller gains are rounding noise and would cycle
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def solve_blocks(
     blocks: FloatArray,
     starts: IntArray,
@@ -44,7 +47,7 @@ def solve_blocks(
             order[:] = local_search(block, order, int(kicks * len(order)))
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def nearest_first(blocks: FloatArray, starts: IntArray, orders: IntArray) -> None:
     """Write each cluster's nearest-neighbour order from the depot into `orders`."""
     at = 0
@@ -64,49 +67,43 @@ def nearest_first(blocks: FloatArray, starts: IntArray, orders: IntArray) -> Non
             order[p] = here = closest
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True, fastmath={"nnan", "nsz", "reassoc"})  # lets the minimum vectorise
 def held_karp(block: FloatArray) -> IntArray:
     """Shortest tour by dynamic programming over subsets (Held and Karp 1962)."""
     m = len(block) - 1
-    best = np.full((1 << m, m), np.inf)
-    came = np.zeros((1 << m, m), np.int8)
-    for j in range(m):
-        best[1 << j, j] = block[0, j + 1]
+    between = block[1:, 1:].copy()
+    best = np.full((1 << m, m), 1e300)  # path 0 -> all of the subset, ending at k
+    for k in range(m):
+        best[1 << k, k] = block[0, k + 1]
     for chosen in range(1, 1 << m):
-        for j in range(m):
-            so_far = best[chosen, j]
-            if not chosen >> j & 1 or so_far == np.inf:
-                continue
-            for k in range(m):
-                if chosen >> k & 1:
-                    continue
-                longer = so_far + block[j + 1, k + 1]
-                if longer < best[chosen | 1 << k, k]:
-                    best[chosen | 1 << k, k] = longer
-                    came[chosen | 1 << k, k] = j
-    chosen, last, shortest = (1 << m) - 1, 0, np.inf
-    for j in range(m):
-        if best[chosen, j] + block[j + 1, 0] < shortest:
-            shortest, last = best[chosen, j] + block[j + 1, 0], j
+        for k in range(m):
+            before = chosen ^ (1 << k)
+            if before < chosen and before:
+                shortest = 1e300
+                for j in range(m):
+                    shortest = min(shortest, best[before, j] + between[k, j])
+                best[chosen, k] = shortest
     order = np.empty(m, np.int64)
+    chosen = (1 << m) - 1
+    onward = block[0, 1:]  # from the depot backwards: the cheapest way to arrive
     for position in range(m - 1, -1, -1):
+        last = int(np.argmin(best[chosen] + onward))
         order[position] = last + 1
-        before = came[chosen, last]
-        chosen &= ~(1 << last)
-        last = before
+        chosen ^= 1 << last
+        onward = between[last]
     return order
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def length(block: FloatArray, tour: IntArray) -> float:
     """Length of a closed tour of node numbers."""
-    total = block[tour[-1], tour[0]]
+    total = float(block[tour[-1], tour[0]])
     for p in range(len(tour) - 1):
-        total += block[tour[p], tour[p + 1]]
+        total += float(block[tour[p], tour[p + 1]])
     return total
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def local_search(block: FloatArray, start: IntArray, kicks: int) -> IntArray:
     """2-opt and Or-opt to a local optimum, then `kicks` segment kicks, best kept."""
     size = len(block)
@@ -116,14 +113,15 @@ def local_search(block: FloatArray, start: IntArray, kicks: int) -> IntArray:
     position = np.empty(size, np.int64)
     for p in range(size):
         position[tour[p]] = p
-    near = _neighbours(block, min(10, size - 1))
+    graph = (block, _neighbours(block, min(10, size - 1)))
+    path = (tour, position)
     queue = np.arange(size)
-    _descend(block, near, tour, position, queue, noise)
+    _descend(graph, path, queue, noise)
     best, best_length = tour.copy(), length(block, tour)
     state = np.uint64(88172645463325252)
     for _ in range(kicks):
-        state, touched = _kick(tour, position, state)
-        _descend(block, near, tour, position, touched, noise)
+        state, touched = _kick(path, state)
+        _descend(graph, path, touched, noise)
         now = length(block, tour)
         if now < best_length - noise:
             best_length = now
@@ -138,7 +136,7 @@ def local_search(block: FloatArray, start: IntArray, kicks: int) -> IntArray:
     return np.concatenate((best[depot + 1 :], best[:depot]))
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def _neighbours(block: FloatArray, count: int) -> IntArray:
     size = len(block)
     near = np.empty((size, count), np.int64)
@@ -152,9 +150,10 @@ def _neighbours(block: FloatArray, count: int) -> IntArray:
     return near
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
-def _reverse(tour: IntArray, position: IntArray, first: int, last: int) -> None:
+@njit(cache=True)
+def _reverse(path: Path, first: int, last: int) -> None:
     """Reverse the cyclic stretch of positions first..last, the shorter way round."""
+    tour, position = path
     size = len(tour)
     inside = (last - first) % size + 1
     if 2 * inside > size:
@@ -168,17 +167,10 @@ def _reverse(tour: IntArray, position: IntArray, first: int, last: int) -> None:
         last = (last - 1) % size
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
-def _descend(
-    block: FloatArray,
-    near: IntArray,
-    tour: IntArray,
-    position: IntArray,
-    queue: IntArray,
-    noise: float,
-) -> None:
+@njit(cache=True)
+def _descend(graph: Graph, path: Path, queue: IntArray, noise: float) -> None:
     """Improve around the nodes in `queue` until none of them finds a move."""
-    size = len(tour)
+    size = len(path[0])
     waiting = np.zeros(size, np.bool_)
     ring = np.empty(size + 1, np.int64)
     head, count = 0, 0
@@ -193,9 +185,9 @@ def _descend(
         head = (head + 1) % (size + 1)
         count -= 1
         waiting[a] = False
-        found = _two_opt(block, near, tour, position, a, noise, ends)
+        found = _two_opt(graph, path, a, noise, ends)
         if not found:
-            found = _or_opt(block, near, tour, position, a, noise, ends)
+            found = _or_opt(graph, path, a, noise, ends)
         for e in range(found):
             if not waiting[ends[e]]:
                 waiting[ends[e]] = True
@@ -203,17 +195,10 @@ def _descend(
                 count += 1
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
-def _two_opt(
-    block: FloatArray,
-    near: IntArray,
-    tour: IntArray,
-    position: IntArray,
-    a: int,
-    noise: float,
-    ends: IntArray,
-) -> int:
+@njit(cache=True)
+def _two_opt(graph: Graph, path: Path, a: int, noise: float, ends: IntArray) -> int:
     """Best move that gives `a` a near neighbour by reversing a stretch."""
+    (block, near), (tour, position) = graph, path
     size = len(tour)
     best, best_b, best_way = -noise, -1, 0
     for way in (1, -1):
@@ -234,23 +219,16 @@ def _two_opt(
     ends[2] = tour[(position[a] + best_way) % size]
     ends[3] = tour[(position[b] + best_way) % size]
     if best_way == 1:
-        _reverse(tour, position, (position[a] + 1) % size, position[b])
+        _reverse(path, (position[a] + 1) % size, position[b])
     else:
-        _reverse(tour, position, position[b], (position[a] - 1) % size)
+        _reverse(path, position[b], (position[a] - 1) % size)
     return 4
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
-def _or_opt(
-    block: FloatArray,
-    near: IntArray,
-    tour: IntArray,
-    position: IntArray,
-    a: int,
-    noise: float,
-    ends: IntArray,
-) -> int:
+@njit(cache=True)
+def _or_opt(graph: Graph, path: Path, a: int, noise: float, ends: IntArray) -> int:
     """Best move of 1..3 stops that start or end at `a` to beside a near node."""
+    (block, near), (tour, position) = graph, path
     size = len(tour)
     best, best_other, best_left, best_right = -noise, -1, -1, -1
     joins_left = False
@@ -283,24 +261,19 @@ def _or_opt(
     beyond = tour[(position[last] + 1) % size]
     ends[0], ends[1], ends[2], ends[3] = a, far, b, other
     ends[4], ends[5] = before, beyond
-    _relocate(tour, position, first, last, a, b, other)
+    _relocate(path, (first, last), a, (b, other))
     return 6
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
+@njit(cache=True)
 def _relocate(
-    tour: IntArray,
-    position: IntArray,
-    first: int,
-    last: int,
-    a: int,
-    b: int,
-    other: int,
+    path: Path, stretch: tuple[int, int], a: int, between: tuple[int, int]
 ) -> None:
-    """Move stretch first..last between neighbours b and other, `a` next to b."""
+    """Move a stretch between two neighbours, its end `a` next to the first of them."""
+    (tour, position), (b, other) = path, between
     size = len(tour)
-    start = position[first]
-    stops = (position[last] - start) % size + 1
+    start = position[stretch[0]]
+    stops = (position[stretch[1]] - start) % size + 1
     kept = np.empty(size, np.int64)
     for p in range(size):  # the stretch first, then the rest in its order
         kept[p] = tour[(start + p) % size]
@@ -321,11 +294,10 @@ def _relocate(
         position[tour[p]] = p
 
 
-@njit(cache=True)  # type: ignore[misc]  # numba is untyped
-def _kick(
-    tour: IntArray, position: IntArray, state: np.uint64
-) -> tuple[np.uint64, IntArray]:
+@njit(cache=True)
+def _kick(path: Path, state: np.uint64) -> tuple[np.uint64, IntArray]:
     """Swap two neighbouring short stretches (a local double bridge)."""
+    tour, position = path
     size = len(tour)
     span = min(size - 2, 30)
     cuts = np.empty(3, np.int64)
