@@ -1,0 +1,91 @@
+"""Files are written beside their place and renamed into it.
+
+Whoever reads the path sees the old file or the whole new one, never a part, also
+after a crash: the data is on the disk before the name points to it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from clusterfirst.errors import InputError, Problem
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` when the block ends without error."""
+    target = _target(path)
+    beside = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+        _sync_folder(target.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            beside.unlink()
+        if isinstance(error, OSError):
+            raise InputError(_disk_problem(path, error)) from error
+        raise
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a whole file, or nothing."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a whole UTF-8 text file, or nothing."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder and its parents unless it is there already."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(_disk_problem(path, error)) from error
+    return folder
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """The real place behind links, if it may be replaced by a file."""
+    try:
+        target = Path(os.path.realpath(path))
+        blocked = target.exists() and not target.is_file()
+        what = "a folder" if target.is_dir() else "not a regular file"
+    except (OSError, ValueError) as error:
+        raise InputError(_disk_problem(path, error)) from error
+    if blocked:
+        rule = f"cannot write: it is {what}"
+        raise InputError(Problem("E731", "output", str(path), rule))
+    return target
+
+
+def _disk_problem(path: str | os.PathLike[str], error: Exception) -> Problem:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        rule = "the disk is full; a file that was there before is untouched"
+        return Problem("E732", "output", str(path), rule)
+    reason = getattr(error, "strerror", None) or "not a file name"
+    return Problem("E731", "output", str(path), f"cannot write: {reason}")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the new name itself on the disk, where the file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

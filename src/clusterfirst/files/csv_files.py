@@ -1,0 +1,173 @@
+"""CSV tables: locations of a city and the orders of a day.
+
+Columns go by name, in any order and case, further columns are ignored; the
+separator may be a comma, a semicolon or a tab.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.city import City
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.files.source import number_hint, plain_number
+from clusterfirst.files.vrplib_writing import plain_text
+from clusterfirst.instance import FloatArray, Instance, Metric
+
+SEPARATORS = ",;\t"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header, and rows with the line each ends in."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[int, list[str]]]
+
+    def column(self, name: str) -> list[str]:
+        """Return the cells under one name."""
+        at = self.columns.index(name)
+        return [cells[at] for _, cells in self.rows]
+
+    def lines(self) -> list[int]:
+        """Return the line number of each row."""
+        return [line for line, _ in self.rows]
+
+
+def parse_table(text: str, wanted: Sequence[tuple[str, ...]]) -> Table:
+    """Return the table, which must have one of the `wanted` sets of columns."""
+    first = text.lstrip("\n").partition("\n")[0]
+    separator = max(SEPARATORS, key=first.count)
+    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                rows.append((reader.line_num, [cell.strip() for cell in cells]))
+    except csv.Error as error:
+        where, rule = f"line {reader.line_num}", f"this is not CSV: {error}"
+        raise InputError(Problem("E312", where, rule=rule)) from error
+    header_line, header = rows[0]
+    columns = tuple(name.lower() for name in header)
+    found = [names for names in wanted if set(names) <= set(columns)]
+    twice = {name for names in found for name in names if columns.count(name) > 1}
+    if len(found) != 1 or twice:
+        needed = " or ".join(",".join(names) for names in wanted)
+        rule = f"columns {needed} are needed, each once"
+        got = separator.join(header)
+        raise InputError(Problem("E311", f"line {header_line}", got, rule))
+    problems = []
+    for line, cells in rows[1:]:
+        if len(cells) != len(columns):
+            rule = f"{len(columns)} are needed, as in the header"
+            got = f"{len(cells)} fields"
+            problems.append(Problem("E312", f"line {line}", got, rule))
+        elif any("\n" in cell for cell in cells):
+            rule = "a field must not go over several lines"
+            problems.append(Problem("E312", f"line {line}", "a line break", rule))
+    if problems:
+        raise InputError(problems)
+    return Table(columns, rows[1:])
+
+
+def _numbers(table: Table, name: str, problems: list[Problem]) -> list[float]:
+    values = []
+    for line, cell in zip(table.lines(), table.column(name), strict=True):
+        value = plain_number(cell)
+        if value is None:
+            rule = "a finite number is needed"
+            where = f"line {line} {name}"
+            got = cell or "an empty cell"
+            problems.append(Problem("E313", where, got, rule, number_hint(cell)))
+        values.append(value or 0.0)
+    return values
+
+
+def _check_ids(table: Table, problems: list[Problem], hint: str = "") -> None:
+    """Refuse empty ids and, with both lines, ids that appear twice."""
+    first: dict[str, int] = {}
+    for line, name in zip(table.lines(), table.column("id"), strict=True):
+        if not name:
+            problems.append(
+                Problem("E308", f"line {line} id", "an empty cell", "an id is needed")
+            )
+        elif name in first:
+            rule = f"already used in line {first[name]}"
+            problems.append(Problem("E308", f"line {line} id", name, rule, hint))
+        first.setdefault(name, line)
+
+
+def parse_locations(text: str, depot: str) -> tuple[FloatArray, list[str], Metric]:
+    """Return coordinates and ids, the depot's first, and the metric they mean."""
+    table = parse_table(text, [("id", "x", "y"), ("id", "lat", "lon")])
+    degrees = "lat" in table.columns and "lon" in table.columns
+    axes = ("lon", "lat") if degrees else ("x", "y")
+    problems: list[Problem] = []
+    _check_ids(table, problems)
+    coords = np.array([_numbers(table, axis, problems) for axis in axes]).T
+    ids = table.column("id")
+    if depot not in ids:
+        rule = "no location has this id; name the depot's (--depot ID)"
+        problems.append(Problem("E118", "depot", depot, rule))
+    if problems:
+        raise InputError(problems)
+    at = ids.index(depot)
+    order = [at, *range(at), *range(at + 1, len(ids))]
+    metric: Metric = "greatcircle" if degrees else "euclidean"
+    return coords[order], [ids[row] for row in order], metric
+
+
+def format_locations(city: City) -> str:
+    """Return locations.csv of a city, depot first."""
+    degrees = city.metric == "greatcircle"
+    points = city.coords[:, ::-1] if degrees else city.coords
+    header = ("id", "lat", "lon") if degrees else ("id", "x", "y")
+    cells = ([*map(plain_text, point)] for point in points.tolist())
+    rows = ([name, *row] for name, row in zip(city.ids, cells, strict=True))
+    return format_table(header, rows)
+
+
+def parse_orders(text: str, city: City) -> tuple[list[int], list[float]]:
+    """Return the city rows and demands of a day; every wrong line is named."""
+    table = parse_table(text, [("id", "demand")])
+    problems: list[Problem] = []
+    _check_ids(table, problems, hint="add the demands up in one line")
+    demands = _numbers(table, "demand", problems)
+    for line, name, demand in zip(
+        table.lines(), table.column("id"), demands, strict=True
+    ):
+        if demand < 0:
+            where = f"line {line} demand"
+            rule = "it must be at least 0"
+            problems.append(Problem("E133", where, plain_text(demand), rule))
+        row = city.row_of.get(name)
+        if row is None and name:
+            rule = f"city {city.name or '(no name)'} has no such location"
+            problems.append(Problem("E407", f"line {line} id", name, rule))
+        elif row == 0:
+            rule = "this is the depot, which orders nothing"
+            problems.append(Problem("E407", f"line {line} id", name, rule))
+    if problems:
+        raise InputError(problems)
+    return [city.row_of[name] for name in table.column("id")], demands
+
+
+def format_orders(instance: Instance) -> str:
+    """Return orders.csv of a day."""
+    demands = map(plain_text, instance.demands[1:].tolist())
+    return format_table(("id", "demand"), zip(instance.ids[1:], demands, strict=True))
+
+
+def format_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return CSV text; cells are quoted only where they must be."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

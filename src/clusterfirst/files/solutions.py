@@ -1,0 +1,114 @@
+"""Solutions: CVRPLIB .sol and our JSON, read without judging them.
+
+A reader only says what the file says; whether the routes are right is the judge's
+business (solution.py), so the wrong customers of a .sol come through as numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.files.json_files import Checker, parse_json
+from clusterfirst.files.source import plain_number
+from clusterfirst.files.vrplib_writing import plain_text
+from clusterfirst.instance import Instance
+from clusterfirst.solution import Solution, judge
+
+FORMAT = "clusterfirst-solution"
+VERSION = 1
+_ROUTE = re.compile(r"route\s*#?\s*\d*\s*:\s*(.*)", re.IGNORECASE)
+_COST = re.compile(r"cost\s*:?\s+(\S+)|cost\s*:\s*(\S+)", re.IGNORECASE)
+
+
+def parse_sol(text: str) -> tuple[Solution, float | None]:
+    """Return the routes and the stated cost of a .sol file."""
+    problems: list[Problem] = []
+    routes: list[list[int]] = []
+    costs: list[float] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        line, where = line.strip(), f"line {number}"
+        if not line or line.startswith("#") or line.upper() == "EOF":
+            continue
+        if route := _ROUTE.fullmatch(line):
+            words = route[1].split()
+            bad = [w for w in words if not re.fullmatch(r"[+-]?[0-9]{1,18}", w)]
+            for word in bad:
+                rule = "customers are whole numbers"
+                problems.append(Problem("E811", where, word, rule))
+            routes.append([] if bad else [int(word) for word in words])
+        elif cost := _COST.fullmatch(line):
+            value = plain_number(cost[1] or cost[2])
+            if value is None:
+                rule = "a finite number is needed as the cost"
+                problems.append(Problem("E812", where, line, rule))
+            else:
+                costs.append(value)
+        else:
+            rule = '"Route #1: 3 4" or "Cost 12" is needed'
+            problems.append(Problem("E811", where, line, rule))
+    if len(set(costs)) > 1:
+        got = ", ".join(plain_text(cost) for cost in costs)
+        problems.append(Problem("E812", "cost", got, "it is given more than once"))
+    if problems:
+        raise InputError(problems)
+    return Solution(routes), costs[0] if costs else None
+
+
+def format_sol(instance: Instance, solution: Solution) -> str:
+    """Return the text of a .sol file with the recomputed cost."""
+    lines = [
+        f"Route #{number}: {' '.join(map(str, route))}"
+        for number, route in enumerate(solution.routes, start=1)
+    ]
+    cost = judge(instance, solution).cost
+    return "\n".join([*lines, f"Cost {plain_text(cost)}", ""])
+
+
+def parse_solution_json(text: str, instance: Instance) -> tuple[Solution, float | None]:
+    """Return the routes and the stated cost of a JSON solution.
+
+    `routes` is a list of lists of customer ids, or of objects with such a list
+    under `stops`; all other keys but `cost` belong to whoever wrote the file.
+    """
+    check = Checker()
+    document = parse_json(text)
+    if not isinstance(document, dict) or "routes" not in document:
+        rule = 'an object with "routes" is needed'
+        raise InputError(Problem("E811", "the document", rule=rule))
+    row_of = {name: row for row, name in enumerate(instance.ids)}
+    routes = []
+    for i, route in enumerate(check.items(document["routes"], "routes")):
+        where = f"routes[{i}]"
+        if isinstance(route, dict):
+            route, where = route.get("stops"), f"{where}.stops"
+        stops = check.items(route, where)
+        names = [check.text(c, f"{where}[{j}]") for j, c in enumerate(stops)]
+        for name in names:
+            if name not in row_of:
+                check.complain("E813", where, name, "the instance has no such id")
+        routes.append([row_of.get(name, 0) for name in names])
+    cost = document.get("cost")
+    stated = None if cost is None else float(check.number(cost, "cost"))
+    check.stop_if_wrong()
+    return Solution(routes), stated
+
+
+def solution_document(instance: Instance, solution: Solution) -> dict[str, Any]:
+    """Return a solution as a plain document, under the user's own ids."""
+    verdict = judge(instance, solution)
+    routes = [
+        {"stops": [instance.ids[c] for c in route], "load": load}
+        for route, load in zip(solution.routes, verdict.loads, strict=True)
+    ]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "instance": instance.name,
+        "feasible": verdict.feasible,
+        "cost": verdict.cost,
+        "unit": instance.unit,
+        "rounding": instance.rounding,
+        "routes": routes,
+    }

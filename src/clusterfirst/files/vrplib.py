@@ -1,0 +1,378 @@
+"""CVRPLIB instances (.vrp), read strictly.
+
+Other readers drop customers, take NaN and treat every metric as Euclidean without
+a word (reliability notes, section 1); this one reads what it understands and
+refuses the rest with the line. Node ids are 1..DIMENSION in file order; customer k
+is the k-th node that is not the depot, as in .sol files, and that number is its id.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.files.source import (
+    Limits,
+    check_title,
+    number_hint,
+    plain_number,
+    warn,
+)
+from clusterfirst.instance import MAX_COORDINATE, FloatArray, Instance
+
+KEYS = {
+    "NAME",
+    "COMMENT",
+    "TYPE",
+    "DIMENSION",
+    "CAPACITY",
+    "VEHICLES",
+    "EDGE_WEIGHT_TYPE",
+    "EDGE_WEIGHT_FORMAT",
+    "NODE_COORD_TYPE",
+    "DISPLAY_DATA_TYPE",
+}
+LIMIT_KEYS = {"DISTANCE", "SERVICE_TIME"}  # other problems, unless they are 0
+SECTIONS = {
+    "NODE_COORD_SECTION",
+    "DEMAND_SECTION",
+    "DEPOT_SECTION",
+    "EDGE_WEIGHT_SECTION",
+    "DISPLAY_DATA_SECTION",
+}
+# For each format of a symmetric matrix: the triangle in reading order, as numpy's
+# function and its diagonal offset. A column-wise triangle is the other one by rows.
+TRIANGLES = {
+    "LOWER_ROW": ("lower", -1),
+    "LOWER_DIAG_ROW": ("lower", 0),
+    "UPPER_ROW": ("upper", 1),
+    "UPPER_DIAG_ROW": ("upper", 0),
+    "LOWER_COL": ("upper", 1),
+    "LOWER_DIAG_COL": ("upper", 0),
+    "UPPER_COL": ("lower", -1),
+    "UPPER_DIAG_COL": ("lower", 0),
+}
+_NUMBER_CHARACTERS = set("0123456789+-.eE")
+_KEYWORD = re.compile(r"([A-Za-z][A-Za-z_0-9]*)\s*(:?)\s*(.*)")
+
+Row = tuple[int, list[str]]  # line number and words
+
+
+@dataclass
+class _Scan:
+    """The lines of a file, sorted into keys and sections."""
+
+    keys: dict[str, tuple[str, int]] = field(default_factory=dict)
+    sections: dict[str, list[Row]] = field(default_factory=dict)
+    last_line: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    def complain(
+        self, code: str, where: str, got: str = "", rule: str = "", hint: str = ""
+    ) -> None:
+        self.problems.append(Problem(code, where, got, rule, hint))
+
+    def stop_if_wrong(self) -> None:
+        if self.problems:
+            raise InputError(self.problems)
+
+    def value(self, key: str) -> str:
+        return self.keys.get(key, ("", 0))[0]
+
+
+def parse_vrp(text: str, limits: Limits, default_name: str = "") -> Instance:
+    """Return the instance in the text of a .vrp file, distances unrounded."""
+    scan = _scan(text)
+    scan.stop_if_wrong()
+    size = _dimension(scan, limits)
+    capacity = _capacity(scan)
+    explicit = _explicit(scan)
+    vehicles = _vehicles(scan)
+    _check_scope(scan, explicit)
+    scan.stop_if_wrong()
+    coords = None
+    if "NODE_COORD_SECTION" in scan.sections:
+        coords = _coordinates(scan, size)
+    matrix = _matrix(scan, size) if explicit else None
+    demands = _demands(scan, size)
+    depot = _depot(scan, size)
+    scan.stop_if_wrong()
+    if demands[depot] != 0:
+        got = f"{demands[depot]:g}"
+        raise InputError(Problem("E119", "depot demand", got, "it must be 0"))
+    order = np.concatenate([[depot], np.delete(np.arange(size), depot)])
+    name = scan.value("NAME") if "NAME" in scan.keys else default_name
+    check_title(name, "NAME")
+    return Instance(
+        demands=demands[order],
+        capacity=capacity,
+        coords=None if coords is None else coords[order],
+        matrix=None if matrix is None else matrix[np.ix_(order, order)],
+        metric="matrix" if explicit else "euclidean",
+        vehicles=vehicles,
+        name=name,
+        max_customers=limits.max_customers,
+    )
+
+
+def _scan(text: str) -> _Scan:
+    scan = _Scan()
+    rows: list[Row] | None = None
+    ended = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        scan.last_line = number
+        if ended:
+            scan.complain("E110", f"line {number}", line, "nothing may follow EOF")
+            break
+        keyword = _KEYWORD.fullmatch(line)
+        if keyword is None:
+            if rows is None:
+                rule = "a keyword such as DIMENSION is needed here"
+                scan.complain("E110", f"line {number}", line, rule)
+                break
+            rows.append((number, line.split()))
+            continue
+        key, colon, rest = keyword.groups()
+        key = key.upper()
+        if key == "EOF":
+            ended = True
+        elif key.endswith("_SECTION"):
+            if key in scan.sections:
+                scan.complain("E110", f"line {number}", key, "it is given twice")
+            rows = scan.sections.setdefault(key, [])
+            if rest:
+                rows.append((number, rest.split()))
+        elif colon or key in KEYS | LIMIT_KEYS:
+            rows = None
+            _add_key(scan, key, rest.strip(), number)
+        else:
+            rule = "a keyword or a row of numbers is needed here"
+            scan.complain("E110", f"line {number}", line, rule)
+            break
+    return scan
+
+
+def _add_key(scan: _Scan, key: str, value: str, number: int) -> None:
+    if key not in KEYS | LIMIT_KEYS:
+        warn(Problem("W110", f"line {number}", key, "this key is not known: ignored"))
+        return
+    before, line = scan.keys.get(key, (value, number))
+    if before != value and key != "COMMENT":
+        code = "E115" if key == "DIMENSION" else "E110"
+        rule = f"line {line} says {before}"
+        scan.complain(code, f"{key} in line {number}", value, rule)
+    scan.keys.setdefault(key, (value, number))
+
+
+def _whole(text: str) -> int | None:
+    """A whole number in plain digits; more than 18 digits is never meant."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
+
+
+def _dimension(scan: _Scan, limits: Limits) -> int:
+    text = scan.value("DIMENSION")
+    size = _whole(text)
+    if size is None or size < 1:
+        rule = "a whole number of at least 1 is needed"
+        scan.complain("E115", "DIMENSION", text or "nothing", rule)
+        return 0
+    if size > limits.max_customers + 1:
+        rule = f"the limit is {limits.max_customers} customers (--max-customers)"
+        scan.complain("E114", "DIMENSION", text, rule)
+    return size
+
+
+def _capacity(scan: _Scan) -> float:
+    if "CAPACITY" not in scan.keys:
+        scan.complain("E122", "CAPACITY", "nothing", "a capacity is needed")
+        return 0
+    text = scan.value("CAPACITY")
+    value = plain_number(text)
+    if value is None or value <= 0:
+        rule = "it must be a finite number above 0"
+        scan.complain("E123", "CAPACITY", text or "nothing", rule)
+        return 0
+    return value
+
+
+def _vehicles(scan: _Scan) -> int | None:
+    if "VEHICLES" not in scan.keys:
+        return None
+    value = _whole(scan.value("VEHICLES"))
+    if value is None or value < 1:
+        rule = "a whole number of at least 1 is needed"
+        scan.complain("E404", "VEHICLES", scan.value("VEHICLES") or "nothing", rule)
+    return value
+
+
+def _explicit(scan: _Scan) -> bool:
+    """Whether distances are given as a matrix."""
+    kind = scan.value("EDGE_WEIGHT_TYPE").upper()
+    if kind not in {"EUC_2D", "EXPLICIT"}:
+        rule = "supported: EUC_2D, EXPLICIT"
+        scan.complain("E120", "EDGE_WEIGHT_TYPE", kind or "nothing", rule)
+    layout = scan.value("EDGE_WEIGHT_FORMAT").upper()
+    if kind == "EXPLICIT" and layout not in {"FULL_MATRIX", *TRIANGLES}:
+        rule = f"supported: FULL_MATRIX, {', '.join(TRIANGLES)}"
+        scan.complain("E120", "EDGE_WEIGHT_FORMAT", layout or "nothing", rule)
+    return kind == "EXPLICIT"
+
+
+def _check_scope(scan: _Scan, explicit: bool) -> None:
+    """Refuse other problems than the CVRP, and files that end early."""
+    kind = scan.value("TYPE").upper()
+    if kind not in {"", "CVRP"}:
+        scan.complain("E121", "TYPE", kind, "only CVRP is solved here")
+    for key in sorted(LIMIT_KEYS & scan.keys.keys()):
+        if plain_number(scan.value(key)) != 0:
+            rule = "only CVRP is solved here, this would be ignored"
+            scan.complain("E121", key, scan.value(key) or "nothing", rule)
+    for key in scan.sections.keys() - SECTIONS:
+        rule = "only CVRP is solved here, this would be ignored"
+        scan.complain("E121", "section", key, rule)
+    if scan.value("NODE_COORD_TYPE").upper() not in {"", "TWOD_COORDS", "NO_COORDS"}:
+        rule = "only TWOD_COORDS is supported"
+        scan.complain("E120", "NODE_COORD_TYPE", scan.value("NODE_COORD_TYPE"), rule)
+    geometry = "EDGE_WEIGHT_SECTION" if explicit else "NODE_COORD_SECTION"
+    for key in (geometry, "DEMAND_SECTION"):
+        if key not in scan.sections:
+            rule = f"the file ends before {key}"
+            scan.complain("E111", f"line {scan.last_line}", rule=rule)
+    if not scan.sections.get("DEPOT_SECTION"):
+        rule = "exactly one depot is needed"
+        scan.complain("E118", "DEPOT_SECTION", "nothing", rule)
+
+
+def _numbered(scan: _Scan, section: str, columns: str) -> list[tuple[int, Row]]:
+    """Rows of a section as (node id, row), each with the right number of words."""
+    width = len(columns.split())
+    rows = []
+    for number, words in scan.sections[section]:
+        where = f"line {number}"
+        node = _whole(words[0])
+        if len(words) != width:
+            rule = f"{section} needs {width} ({columns})"
+            scan.complain("E112", where, f"{len(words)} values", rule)
+        elif node is None:
+            rule = f"a node id is needed in {section}"
+            scan.complain("E116", where, words[0], rule)
+        else:
+            rows.append((node, (number, words)))
+    scan.stop_if_wrong()
+    return rows
+
+
+def _coordinates(scan: _Scan, size: int) -> FloatArray:
+    section = "NODE_COORD_SECTION"
+    rows = _numbered(scan, section, "id x y")
+    seen: dict[int, int] = {}
+    for expected, (node, (number, _)) in enumerate(rows, start=1):
+        if node in seen:
+            rule = f"it appears twice (first in line {seen[node]})"
+            scan.complain("E116", f"line {number}", f"node id {node}", rule)
+        elif node != expected and len(rows) == size:
+            rule = f"ids are 1, 2, 3 ... in file order: {expected} is needed"
+            scan.complain("E116", f"line {number}", f"node id {node}", rule)
+        seen.setdefault(node, number)
+    scan.stop_if_wrong()
+    if len(rows) != size:
+        rule = f"{section} has {len(rows)} rows"
+        scan.complain("E113", "DIMENSION", str(size), rule)
+        scan.stop_if_wrong()
+    coords = np.zeros((size, 2))
+    for i, (node, (number, words)) in enumerate(rows):
+        for axis, label in enumerate("xy"):
+            where = f"line {number}: node {node} {label}"
+            value = plain_number(words[axis + 1])
+            if value is None:
+                word = words[axis + 1]
+                rule = "a finite number is needed"
+                scan.complain("E131", where, word, rule, number_hint(word))
+            elif abs(value) > MAX_COORDINATE:
+                rule = f"the absolute value must be at most {MAX_COORDINATE:g}"
+                scan.complain("E132", where, words[axis + 1], rule)
+            else:
+                coords[i, axis] = value
+    return coords
+
+
+def _demands(scan: _Scan, size: int) -> FloatArray:
+    demands = np.full(size, np.nan)
+    seen: dict[int, int] = {}
+    for node, (number, words) in _numbered(scan, "DEMAND_SECTION", "id demand"):
+        where = f"line {number}: node {node} demand"
+        value = plain_number(words[1])
+        if node in seen:
+            rule = f"node id {node} appears twice (first in line {seen[node]})"
+            scan.complain("E116", where, words[1], rule)
+        elif not 1 <= node <= size:
+            rule = f"nodes are numbered 1 to {size}"
+            scan.complain("E117", where, f"node {node}", rule)
+        elif value is None:
+            rule = "a finite number is needed"
+            scan.complain("E134", where, words[1], rule, number_hint(words[1]))
+        elif value < 0:
+            scan.complain("E133", where, words[1], "it must be at least 0")
+        else:
+            demands[node - 1] = value
+        seen.setdefault(node, number)
+    for i in np.flatnonzero(np.isnan(demands)).tolist():
+        if i + 1 not in seen:
+            rule = "every node needs a demand"
+            scan.complain("E117", "DEMAND_SECTION", f"no demand of node {i + 1}", rule)
+    return demands
+
+
+def _depot(scan: _Scan, size: int) -> int:
+    """Row of the depot; the list ends with -1."""
+    words = [word for _, row in scan.sections["DEPOT_SECTION"] for word in row]
+    depots = words[: words.index("-1")] if "-1" in words else words
+    depot = _whole(depots[0]) if len(depots) == 1 else None
+    if depot is None or not 1 <= depot <= size:
+        rule = f"exactly one depot is supported, a node from 1 to {size}"
+        scan.complain("E118", "DEPOT_SECTION", ", ".join(depots) or "nothing", rule)
+        return 0
+    return depot - 1
+
+
+def _matrix(scan: _Scan, size: int) -> FloatArray:
+    section = "EDGE_WEIGHT_SECTION"
+    parts = [_weights(scan, row) for row in scan.sections[section]]
+    scan.stop_if_wrong()
+    values = np.concatenate([np.empty(0), *parts])
+    layout = scan.value("EDGE_WEIGHT_FORMAT").upper()
+    side, offset = TRIANGLES.get(layout, ("full", 0))
+    triangle = size * (size + 1 if offset == 0 else size - 1) // 2
+    needed = size * size if side == "full" else triangle
+    if len(values) != needed:
+        rule = f"{layout} of {size} nodes needs {needed}"
+        scan.complain("E113", section, f"{len(values)} values", rule)
+        scan.stop_if_wrong()
+    if side == "full":
+        return values.reshape(size, size)
+    matrix = np.zeros((size, size))
+    indices = np.tril_indices if side == "lower" else np.triu_indices
+    matrix[indices(size, offset)] = values
+    return np.maximum(matrix, matrix.T)
+
+
+def _weights(scan: _Scan, row: Row) -> FloatArray:
+    number, words = row
+    if set("".join(words)) <= _NUMBER_CHARACTERS:
+        with suppress(ValueError):  # the fast way, for large matrices
+            values = np.array([float(word) for word in words])
+            if np.isfinite(values).all() and (values >= 0).all():
+                return values
+    for word in words:
+        value = plain_number(word)
+        if value is None or value < 0:
+            rule = "a finite distance of at least 0 is needed"
+            scan.complain("E131", f"line {number}", word, rule, number_hint(word))
+    return np.zeros(len(words))
