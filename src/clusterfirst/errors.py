@@ -35,13 +35,13 @@ class Problem:
         found = f"found {quote(self.got)}" if self.got else ""
         body = "; ".join(part for part in (found, self.rule) if part)
         tail = f" ({self.hint})" if self.hint else ""
-        return f"{self.code} {self.where}: {body}{tail}"
+        return f"{self.code} {quote(self.where)}: {body}{tail}"
 
     def as_dict(self) -> dict[str, str]:
         """Return the fields for `--json`."""
         return {
             "code": self.code,
-            "where": self.where,
+            "where": quote(self.where),
             "got": quote(self.got),
             "rule": self.rule,
             "message": str(self),
