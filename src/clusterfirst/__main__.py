@@ -1,0 +1,7 @@
+"""`python -m clusterfirst` is the command line."""
+
+import sys
+
+from clusterfirst.cli import main
+
+sys.exit(main())

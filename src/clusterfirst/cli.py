@@ -1,0 +1,159 @@
+"""The command line: `main(argv) -> int` around a typer app.
+
+Exit codes: 0 done; 1 no feasible solution, and in words whether that is proven or
+none was found in time; 2 wrong input, usage, model file or disk; 130 interrupted.
+Under --json an error is a document too: {"error": {"code": ..., "message": ...}}.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from clusterfirst import __version__
+from clusterfirst.commands import options
+from clusterfirst.commands.cities import city_app, sample
+from clusterfirst.commands.console import (
+    emit,
+    emit_json,
+    error_document,
+    say,
+    say_error,
+    warnings_as_lines,
+)
+from clusterfirst.commands.judging import check, plot
+from clusterfirst.commands.solving import demo, solve
+from clusterfirst.errors import ClusterfirstError, InputError, Problem
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141  # as a shell reports a program that nobody listens to any more
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "torch",
+    "highspy",
+    "fast-tsp",
+    "numba",
+    "safetensors",
+    "matplotlib",
+    "hygese",
+    "pyvrp",
+    "pyvroom",
+    "ortools",
+    "ray",
+)
+
+app = typer.Typer(
+    name="clusterfirst",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: quick, and the same in docs/cli.md
+)
+app.command()(solve)
+app.command()(check)
+app.add_typer(city_app, name="city")
+app.command()(sample)
+app.command()(plot)
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        emit(f"clusterfirst {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options_of_all(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Routes for your city in seconds: cluster first, route second."""
+
+
+@app.command()
+def versions(as_json: options.Json = False) -> int:
+    """Print the versions that matter in a bug report."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"clusterfirst": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    found["platform"] = platform.platform()
+    found["cores"] = str(os.cpu_count())
+    if as_json:
+        emit_json(found)
+    else:
+        for name, text in found.items():
+            emit(f"{name:<12} {text}")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; never a traceback."""
+    args = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    with warnings_as_lines():
+        try:
+            code = app(args=args, prog_name="clusterfirst", standalone_mode=False)
+            sys.stdout.flush()
+        except (BrokenPipeError, SystemExit):  # typer exits when a pipe breaks
+            return _leave_quietly()
+        except ClusterfirstError as error:
+            return _fail(error, args)
+        except typer.TyperException as error:
+            return _fail(InputError(_usage_problem(error, args)), args)
+        except MemoryError:
+            problem = Problem("E733", "memory", rule="there is not enough of it")
+            return _fail(InputError(problem), args)
+        except Exception as error:  # a bug: say so in one line, details on request
+            if os.environ.get("CLUSTERFIRST_TRACEBACK"):
+                traceback.print_exc()
+            rule = "this is a bug; CLUSTERFIRST_TRACEBACK=1 shows where"
+            problem = Problem("E999", type(error).__name__, str(error), rule)
+            return _fail(InputError(problem), args)
+    if code == INTERRUPTED:
+        say("clusterfirst: interrupted")
+    return int(code or 0)
+
+
+def _usage_problem(error: typer.TyperException, args: Sequence[str]) -> Problem:
+    """Name the option and what was typed after it, which typer leaves out."""
+    text = error.format_message()
+    match = re.fullmatch(r"Invalid value for '(--[\w-]+)': (.*)", text, re.DOTALL)
+    if match is None:
+        return Problem("E400", "usage", rule=text)
+    option, rule = match.groups()
+    words = [word for arg in args for word in arg.split("=", maxsplit=1)]
+    typed = words[words.index(option) + 1] if option in words[:-1] else ""
+    return Problem("E400", option, typed, rule)
+
+
+def _fail(error: ClusterfirstError, args: Sequence[str]) -> int:
+    say_error(error)
+    if "--json" in args:
+        emit_json(error_document(error))
+    return error.exit_code
+
+
+def _leave_quietly() -> int:
+    """Let nobody flush into the broken pipe when Python ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return BROKEN_PIPE

@@ -1,0 +1,218 @@
+"""`city` and `sample`: cities as folders, and days drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.reading import open_city
+from clusterfirst.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from clusterfirst.city import City
+    from clusterfirst.instance import Instance
+
+FORMATS = ("json", "vrp")
+
+city_app = typer.Typer(
+    help="Make and show cities: folders of fixed locations.",
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Option(help="A name for people; the folder's by default.")]
+CityOut = Annotated[Path, typer.Option(help="Folder to write the city to.")]
+
+
+@city_app.command("sample")
+def sample_a_city(
+    out: CityOut,
+    locations: Annotated[int, typer.Option(help="Number of locations.")] = 3000,
+    layout: Annotated[str, typer.Option(help="uniform or clustered.")] = "uniform",
+    seed: options.Seed = 0,
+    name: Name = "",
+    capacity: options.Capacity = None,
+    vehicles: options.Vehicles = None,
+) -> int:
+    """Draw a city in the unit square with the depot in its centre, as in the paper."""
+    from clusterfirst.instance import MAX_CUSTOMERS
+    from clusterfirst.sampling import sample_city
+
+    _require("--locations", locations, 1, MAX_CUSTOMERS)
+    _require("--seed", seed, 0, 2**63 - 1)
+    _one_of("--layout", layout, ("uniform", "clustered"))
+    city = sample_city(
+        locations,
+        seed=seed,
+        layout=layout,  # type: ignore[arg-type]  # checked above
+    )
+    return _store(city, out, name, capacity, vehicles)
+
+
+@city_app.command("init")
+def init_city(
+    locations: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LOCATIONS", help="CSV with columns id,x,y or id,lat,lon."
+        ),
+    ],
+    depot: Annotated[str, typer.Option(help="The id of the depot in that table.")],
+    out: CityOut,
+    name: Name = "",
+    capacity: options.Capacity = None,
+    vehicles: options.Vehicles = None,
+) -> int:
+    """Make a city of your own locations; capacity and fleet become its defaults."""
+    from clusterfirst.files import read_locations
+
+    return _store(read_locations(locations, depot), out, name, capacity, vehicles)
+
+
+@city_app.command("show")
+def show_city(
+    folder: Annotated[
+        str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
+    ],
+    as_json: options.Json = False,
+) -> int:
+    """Print what a city folder holds, after checking its hash."""
+    city = open_city(folder)
+    low, high = city.coords.min(axis=0).tolist(), city.coords.max(axis=0).tolist()
+    facts = {
+        "name": city.name,
+        "locations": city.num_locations,
+        "depot": city.ids[0],
+        "metric": city.metric,
+        "from": low,
+        "to": high,
+        "capacity": city.capacity,
+        "vehicles": city.vehicles,
+        "hash": city.hash,
+    }
+    if as_json:
+        emit_json(facts)
+    else:
+        shown = {"from": _point(low), "to": _point(high)}
+        for key, value in (facts | shown).items():
+            emit(f"{key:<10} {'-' if value in (None, '') else value}")
+    return 0
+
+
+def sample(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="City folder, 'bundled', or a public test set: cvrp100, lehd200, "
+            "lehd500, cvrp1000, tam1000, tam2000, tam5000, tam7000.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the instances.")],
+    customers: Annotated[
+        int | None, typer.Option(help="Customers per day of a city; 100 by default.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="Number of instances.")] = 1,
+    first: Annotated[int, typer.Option(help="Index of the first instance.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of a city's days; 0 by default.")
+    ] = None,
+    capacity: options.Capacity = None,
+    file_format: Annotated[
+        str, typer.Option("--format", help="json (remembers the city's rows) or vrp.")
+    ] = "json",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare a public set with its SHA-256.")
+    ] = False,
+) -> int:
+    """Draw days of a city or of a public test set as files.
+
+    Instance i of a seed is a function of (seed, i): any part of a set can be drawn
+    again anywhere. Demands are 1 to 9; the capacity is the city's, or else 50.
+    """
+    from clusterfirst.files import write_instance
+    from clusterfirst.files.atomic import make_folder
+    from clusterfirst.sampling import PUBLIC_SETS
+
+    _one_of("--format", file_format, FORMATS)
+    _require("--count", count, 0, 10**6)
+    _require("--first", first, 0, 2**63 - 1)
+    if source in PUBLIC_SETS:
+        _refuse(source, customers=customers, seed=seed, capacity=capacity)
+        drawn = _public(source, first, count, verify)
+    else:
+        _refuse("a city", verify=verify or None)
+        city, part = open_city(source), (first, count, 0 if seed is None else seed)
+        _require("--seed", part[2], 0, 2**63 - 1)
+        drawn = _days(city, part, 100 if customers is None else customers, capacity)
+    make_folder(out)
+    written = 0
+    for instance in drawn:
+        write_instance(out / f"{instance.name}.{file_format}", instance)
+        written += 1
+    say(f"wrote {written} instances to {out}")
+    return 0
+
+
+def _days(
+    city: City, part: tuple[int, int, int], customers: int, capacity: float | None
+) -> Iterator[Instance]:
+    from clusterfirst.sampling import sample_day
+
+    first, count, seed = part
+    for index in range(first, first + count):
+        yield sample_day(city, customers, seed=seed, index=index, capacity=capacity)
+
+
+def _public(name: str, first: int, count: int, verify: bool) -> Iterator[Instance]:
+    from clusterfirst.sampling import PUBLIC_SETS, public_set_hash, sample_public
+
+    spec = PUBLIC_SETS[name]
+    if spec.note:
+        say(f"{name}: {spec.note}")
+    if verify:
+        drawn = public_set_hash(name)
+        if drawn != spec.sha256:
+            rule = f"the stored SHA-256 is {spec.sha256}"
+            raise InputError(Problem("E406", name, drawn, rule))
+        say(f"{name}: SHA-256 {drawn} as stored")
+    for index in range(first, first + count):
+        yield sample_public(name, index)
+
+
+def _store(
+    city: City, out: Path, name: str, capacity: float | None, vehicles: int | None
+) -> int:
+    from clusterfirst.files import write_city
+
+    city = city.replace(name=name or out.name, capacity=capacity, vehicles=vehicles)
+    write_city(out, city)
+    say(f"wrote {out}: {city.num_locations} locations, hash {city.hash[:12]}...")
+    return 0
+
+
+def _refuse(source: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            rule = f"it does not go with {source}"
+            raise InputError(Problem("E404", f"--{name}", str(value), rule))
+
+
+def _point(values: list[float]) -> str:
+    return f"({values[0]:.6g}, {values[1]:.6g})"
+
+
+def _require(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        rule = f"a whole number from {low} to {high} is needed"
+        raise InputError(Problem("E404", option, str(value), rule))
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        rule = f"one of {', '.join(known)} is needed"
+        raise InputError(Problem("E404", option, value, rule))

@@ -1,0 +1,86 @@
+"""Data goes to stdout, words to stderr, and errors are one line per problem."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar
+
+from clusterfirst.errors import ClusterfirstError, InputWarning
+
+Item = TypeVar("Item")
+
+
+def say(text: str) -> None:
+    """Print a line for a person on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def emit(text: str) -> None:
+    """Print data on stdout."""
+    print(text, end="" if text.endswith("\n") else "\n")
+
+
+def emit_json(document: dict[str, Any]) -> None:
+    """Print one JSON document on stdout."""
+    emit(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def error_document(error: ClusterfirstError) -> dict[str, Any]:
+    """Return an error as JSON: the first problem, and all of them."""
+    first, *_ = problems = [problem.as_dict() for problem in error.problems]
+    document: dict[str, Any] = {"error": first, "problems": problems}
+    return {"file": error.source, **document} if error.source else document
+
+
+def say_error(error: ClusterfirstError) -> None:
+    """Print one line per problem on stderr, at most 20 lines."""
+    for line in error.lines():
+        say(f"clusterfirst: {line}")
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show warnings about the input as lines on stderr, each one once."""
+    seen: set[str] = set()
+    show_others = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if not issubclass(category, InputWarning):
+            show_others(message, category, filename, lineno, file, line)
+        elif str(message) not in seen:
+            seen.add(str(message))
+            say(f"clusterfirst: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
+        warnings.showwarning = show
+        yield
+
+
+def with_progress(
+    items: Sequence[Item], describe: Callable[[Item], str]
+) -> Iterator[Item]:
+    """Walk over items; on a terminal, with a progress bar when they are several."""
+    if len(items) < 2 or not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(items))
+        for item in items:
+            progress.update(task, description=describe(item))
+            yield item
+            progress.advance(task)

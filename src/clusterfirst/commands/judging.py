@@ -1,0 +1,105 @@
+"""`check` and `plot`: what a given solution is worth, and how it looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.reading import Reader
+
+if TYPE_CHECKING:
+    from clusterfirst.instance import Instance
+    from clusterfirst.solution import Solution
+
+
+def check(
+    instance_file: options.InstanceFile,
+    solution_file: options.SolutionFile,
+    rounding: options.Rounding = None,
+    vehicles: options.Vehicles = None,
+    city: options.CityFolder = None,
+    capacity: options.Capacity = None,
+    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
+    max_bytes: options.MaxBytes = options.MAX_BYTES,
+    as_json: options.Json = False,
+) -> int:
+    """Judge a solution: recompute its cost, list every violation.
+
+    Exit code 0 means feasible, 1 not feasible, 2 that a file could not be read.
+    """
+    from clusterfirst.errors import InfeasibleError
+    from clusterfirst.solution import judge
+
+    reader = Reader(city, capacity, vehicles, rounding, max_customers, max_bytes)
+    instance = reader.instance(instance_file)
+    solution, stated = reader.solution(solution_file, instance)
+    verdict = judge(instance, solution, stated_cost=stated)
+    fitting = [] if stated is None else roundings_that_fit(instance, solution, stated)
+    if as_json:
+        emit_json(
+            {
+                "feasible": verdict.feasible,
+                "cost": verdict.cost,
+                "unit": instance.unit,
+                "rounding": instance.rounding,
+                "stated_cost": stated,
+                "stated_cost_fits_rounding": fitting,
+                "routes": len(solution.routes),
+                "loads": list(verdict.loads),
+                "capacity": instance.capacity,
+                "violations": [problem.as_dict() for problem in verdict.violations],
+            }
+        )
+        return 0 if verdict.feasible else 1
+    if verdict.violations:
+        for line in InfeasibleError(verdict.violations).lines():
+            emit(line)
+        if fitting and instance.rounding not in fitting:
+            say(f"the stated cost is right with --rounding {' or '.join(fitting)}")
+    word = "feasible" if verdict.feasible else "not feasible"
+    unit = f" {instance.unit}" if instance.unit else ""
+    routes = f"{len(solution.routes)} routes"
+    rounded = f"rounding {instance.rounding}"
+    emit(f"{word}: cost {verdict.cost:.10g}{unit}, {routes}, {rounded}")
+    return 0 if verdict.feasible else 1
+
+
+def roundings_that_fit(
+    instance: Instance, solution: Solution, stated: float
+) -> list[str]:
+    """Return the rounding rules under which the stated cost is right."""
+    from clusterfirst.instance import ROUNDINGS
+    from clusterfirst.solution import costs_agree, judge
+
+    return [
+        rounding
+        for rounding in ROUNDINGS
+        if costs_agree(
+            judge(instance.replace(rounding=rounding), solution).cost, stated
+        )
+    ]
+
+
+def plot(
+    instance_file: options.InstanceFile,
+    solution_file: options.SolutionFile,
+    out: Annotated[Path, typer.Option(help="The picture: a .png or .svg file.")],
+    rounding: options.Rounding = None,
+    city: options.CityFolder = None,
+    capacity: options.Capacity = None,
+    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
+    max_bytes: options.MaxBytes = options.MAX_BYTES,
+) -> int:
+    """Draw the routes of a solution as PNG or SVG."""
+    from clusterfirst.picture import write_picture
+
+    reader = Reader(city, capacity, None, rounding, max_customers, max_bytes)
+    instance = reader.instance(instance_file)
+    solution, _ = reader.solution(solution_file, instance)
+    write_picture(out, instance, solution)
+    say(f"drew {out}")
+    return 0

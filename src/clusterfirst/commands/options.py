@@ -1,0 +1,39 @@
+"""Options that several commands share, so that they read the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same answer.")]
+CityFolder = Annotated[
+    str | None,
+    typer.Option("--city", help="City folder of a CSV of orders; 'bundled' is ours."),
+]
+Capacity = Annotated[
+    float | None, typer.Option(help="Capacity of each vehicle, if not the file's own.")
+]
+Vehicles = Annotated[int | None, typer.Option(help="Hard limit on the fleet.")]
+Rounding = Annotated[
+    str | None,
+    typer.Option(
+        help="Of every distance: none, round, trunc, dimacs or exact; by default "
+        "what the file says, or none."
+    ),
+]
+MaxCustomers = Annotated[int, typer.Option(help="Refuse more customers than this.")]
+MaxBytes = Annotated[int, typer.Option(help="Refuse larger files than this.")]
+InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help="The instance.")]
+SolutionFile = Annotated[
+    Path, typer.Argument(metavar="SOLUTION", help="The solution: .sol or JSON.")
+]
+
+# As in instance.MAX_CUSTOMERS and files.source.Limits; a test compares them, because
+# importing those here would bring numpy into every --help.
+MAX_CUSTOMERS = 100_000
+MAX_BYTES = 64 * 1024 * 1024

@@ -1,0 +1,124 @@
+"""From what the user typed to instances: files, folders and days of a city."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterfirst.commands import options
+from clusterfirst.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from clusterfirst.city import City
+    from clusterfirst.files import Limits
+    from clusterfirst.instance import Instance
+    from clusterfirst.solution import Solution
+
+BUNDLED = "bundled"  # the name of the city that comes with the package
+SUFFIXES = (".vrp", ".json", ".txt", ".npz", ".csv")
+
+
+def open_city(name: str) -> City:
+    """Return the city in a folder, or the one that comes with the package."""
+    from clusterfirst.files import bundled_city, read_city
+
+    return bundled_city() if name == BUNDLED else read_city(name)
+
+
+def expand(paths: Sequence[Path]) -> list[Path]:
+    """Return the files, with each folder replaced by the instances in it."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+        if not inside:
+            rule = f"no file in this folder ends in {', '.join(SUFFIXES)}"
+            raise InputError(Problem("E102", "folder", str(path), rule))
+        files.extend(inside)
+    return files
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Everything on the command line that says how files are to be read."""
+
+    city_name: str | None = None
+    capacity: float | None = None
+    vehicles: int | None = None
+    rounding: str | None = None
+    max_customers: int = options.MAX_CUSTOMERS
+    max_bytes: int = options.MAX_BYTES
+
+    def __post_init__(self) -> None:
+        from clusterfirst.instance import Instance
+
+        for name in ("max_customers", "max_bytes"):
+            value = getattr(self, name)
+            if value < 1:
+                rule = "a whole number of at least 1 is needed"
+                where = f"--{name.replace('_', '-')}"
+                raise InputError(Problem("E404", where, str(value), rule))
+        # A city without customers checks the other options before any file is read.
+        empty: dict[str, Any] = {"demands": [0], "capacity": 1, "coords": [[0, 0]]}
+        Instance(**(empty | self._changes))
+
+    @property
+    def _changes(self) -> dict[str, Any]:
+        """What the options change in an instance as it is read."""
+        given = {
+            "capacity": self.capacity,
+            "vehicles": self.vehicles,
+            "rounding": self.rounding,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def limits(self) -> Limits:
+        """How much is read before refusing."""
+        from clusterfirst.files import Limits
+
+        return Limits(max_bytes=self.max_bytes, max_customers=self.max_customers)
+
+    @cached_property
+    def city(self) -> City | None:
+        """The city of `--city`, read once."""
+        return None if self.city_name is None else open_city(self.city_name)
+
+    def instances(self, path: Path) -> list[Instance]:
+        """Return the instances in a file: one, or all those of a set."""
+        from clusterfirst.files import read_instances, read_orders
+
+        if path.suffix.lower() == ".csv" and self.city is not None:
+            day = read_orders(
+                path, self.city, self.capacity, self.vehicles, self.limits
+            )
+            return [day.replace(**self._changes)]
+        entries = read_instances(
+            path,
+            city=self.city,
+            rounding=self.rounding,  # type: ignore[arg-type]  # checked above
+            limits=self.limits,
+        )
+        if not self._changes:
+            return [entry.instance for entry in entries]
+        return [entry.instance.replace(**self._changes) for entry in entries]
+
+    def instance(self, path: Path) -> Instance:
+        """Return the one instance in a file."""
+        found = self.instances(path)
+        if len(found) != 1:
+            rule = "one is needed here"
+            got = f"{len(found)} instances"
+            raise InputError(Problem("E154", "file", got, rule), source=str(path))
+        return found[0]
+
+    def solution(self, path: Path, instance: Instance) -> tuple[Solution, float | None]:
+        """Return the routes in a file and the cost it states."""
+        from clusterfirst.files import read_solution
+
+        return read_solution(path, instance, self.limits)

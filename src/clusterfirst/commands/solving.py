@@ -1,0 +1,127 @@
+"""`solve` and `demo`: plan routes and hand them over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.answers import Answers, summary
+from clusterfirst.commands.console import emit, with_progress
+from clusterfirst.commands.reading import Reader, expand
+from clusterfirst.errors import ClusterfirstError
+
+if TYPE_CHECKING:
+    from clusterfirst.solver import SolveOptions
+
+
+def solve(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="Instances (.vrp, .json, .txt and .npz sets, .csv orders) or folders.",
+        ),
+    ],
+    city: options.CityFolder = None,
+    capacity: options.Capacity = None,
+    vehicles: options.Vehicles = None,
+    method: Annotated[
+        str | None, typer.Option(help="fisher-jaikumar (default), sweep or petal.")
+    ] = None,
+    assign: Annotated[
+        str | None, typer.Option(help="exact, sparse, hard or fast assignment.")
+    ] = None,
+    fleet: Annotated[
+        str | None, typer.Option(help="How many vehicles to use: see docs.")
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds per instance; by default 1, above 1000 customers N/1000."
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="Stop by counts, not by the clock: repeatable to the byte."),
+    ] = None,
+    seed: options.Seed = 0,
+    rounding: options.Rounding = None,
+    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
+    max_bytes: options.MaxBytes = options.MAX_BYTES,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .sol, .json, .csv, .geojson, .png or .svg file, or a folder that "
+            "gets NAME.sol for each instance NAME."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Plan routes for one or more instances.
+
+    One instance without --out prints its routes on stdout, as .sol text or, for CSV
+    orders, as a table with one row per stop; several print one line each. A file
+    that cannot be read does not stop the others.
+    """
+    from clusterfirst.solver import SolveOptions
+
+    given: dict[str, Any] = {
+        "method": method,
+        "assign": assign,
+        "fleet": fleet,
+        "time_limit": time_limit,
+        "iterations": iterations,
+        "seed": seed,
+    }
+    settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})
+    reader = Reader(city, capacity, vehicles, rounding, max_customers, max_bytes)
+    sources = expand(files)
+    answers = Answers(out, as_json, sources)
+    try:
+        for source in with_progress(sources, describe=str):
+            _solve_file(source, reader, settings, answers)
+    except KeyboardInterrupt:
+        answers.code = 130
+    return answers.close()
+
+
+def _solve_file(
+    source: Path, reader: Reader, settings: SolveOptions, answers: Answers
+) -> None:
+    """Solve every instance in a file; whatever is wrong is noted, not raised."""
+    from clusterfirst.solver import solve as solve_instance
+
+    try:
+        instances = reader.instances(source)
+        answers.expect(len(instances))
+    except ClusterfirstError as error:
+        answers.add_error(source, error)
+        return
+    for instance in instances:
+        try:
+            answers.add(source, solve_instance(instance, settings))
+        except ClusterfirstError as error:
+            answers.add_error(source, error)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The picture to draw.")] = Path(
+        "out/demo.png"
+    ),
+) -> int:
+    """Solve the bundled day of the bundled city and draw it."""
+    from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
+    from clusterfirst.files.atomic import make_folder
+    from clusterfirst.picture import write_picture
+    from clusterfirst.solver import solve as solve_instance
+
+    day = read_orders(BUNDLED_ORDERS, bundled_city())
+    result = solve_instance(day)
+    make_folder(out.parent)
+    write_picture(out, day, result.solution)
+    emit(summary(result))
+    emit(f"drew {out}")
+    return 0
