@@ -129,7 +129,8 @@ def format_locations(city: City) -> str:
     points = city.coords[:, ::-1] if degrees else city.coords
     header = ("id", "lat", "lon") if degrees else ("id", "x", "y")
     cells = ([*map(plain_text, point)] for point in points.tolist())
-    rows = ([name, *row] for name, row in zip(city.ids, cells, strict=True))
+    ids = _writable(city.ids)
+    rows = ([name, *row] for name, row in zip(ids, cells, strict=True))
     return format_table(header, rows)
 
 
@@ -161,7 +162,17 @@ def parse_orders(text: str, city: City) -> tuple[list[int], list[float]]:
 def format_orders(instance: Instance) -> str:
     """Return orders.csv of a day."""
     demands = map(plain_text, instance.demands[1:].tolist())
-    return format_table(("id", "demand"), zip(instance.ids[1:], demands, strict=True))
+    ids = _writable(instance.ids[1:])
+    return format_table(("id", "demand"), zip(ids, demands, strict=True))
+
+
+def _writable(ids: Sequence[str]) -> Sequence[str]:
+    """Ids that a table gives back; readers take the spaces around a cell away."""
+    for name in ids:
+        if name != name.strip():
+            rule = "an id in a table must not start or end with a space"
+            raise InputError(Problem("E308", "id", repr(name), rule))
+    return ids
 
 
 def format_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

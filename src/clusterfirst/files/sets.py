@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.errors import InputError, Problem, quote
 from clusterfirst.files.source import Limits, check_title, plain_number
 from clusterfirst.instance import Instance, IntArray, Rounding
 from clusterfirst.solution import Solution
@@ -180,7 +180,7 @@ def _arrays(data: bytes, limits: Limits) -> Arrays:
     except Exception as error:
         # zipfile, zlib and numpy's header parser raise whatever they meet in
         # damaged bytes (BadZipFile, zlib.error, SyntaxError, RuntimeError, ...).
-        rule = f"this is not a readable .npz file: {str(error)[:80]}"
+        rule = f"this is not a readable .npz file: {quote(str(error))}"
         raise InputError(Problem("E321", "file", rule=rule)) from error
 
 
