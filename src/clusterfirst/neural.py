@@ -1,0 +1,158 @@
+"""From instances to scores with a trained model: numpy outside, torch inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from clusterfirst.cluster import SeedBatch
+from clusterfirst.inputs import NodeArrays, NodeBatch, collate
+from clusterfirst.instance import FloatArray, Instance, IntArray
+from clusterfirst.model import Router
+from clusterfirst.scores import Scores
+from clusterfirst.seeds import SeedOutput, decode_seeds
+from clusterfirst.transport import (
+    INFERENCE,
+    SinkhornSettings,
+    TransportProblem,
+    sinkhorn,
+)
+
+FAR = 1e3  # cost, for the plan, of a seed that is no candidate
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch after phase 1; phase 2 may then run for several fleet sizes."""
+
+    instances: Sequence[Instance]
+    nodes: NodeBatch
+    output: SeedOutput
+
+
+def node_arrays(instance: Instance, rows: IntArray | None = None) -> NodeArrays:
+    """Return what the networks may see of an instance."""
+    return NodeArrays(
+        instance.plane, instance.demand_units, instance.capacity_units, rows
+    )
+
+
+class NeuralScorer:
+    """Scores of one instance at any fleet size; the encoder runs once."""
+
+    def __init__(
+        self, router: Router, instance: Instance, rows: IntArray | None = None
+    ) -> None:
+        self.router, self.instance = router, instance
+        self.encoded = encode(router, [instance], [rows])
+
+    def __call__(self, vehicles: int) -> Scores:
+        """Return seeds and costs for this fleet."""
+        return score(self.router, self.encoded, [vehicles])[0]
+
+
+@torch.inference_mode()
+def encode(
+    router: Router,
+    instances: Sequence[Instance],
+    rows: Sequence[IntArray | None],
+) -> Encoded:
+    """Phase 1 for a batch of instances (with their city rows, for psi)."""
+    router.eval()
+    arrays = [node_arrays(i, r) for i, r in zip(instances, rows, strict=True)]
+    nodes = collate(arrays, router.config.neighbours)
+    return Encoded(instances, nodes, router.encode(nodes))
+
+
+@torch.inference_mode()
+def score(
+    router: Router,
+    encoded: Encoded,
+    vehicles: Sequence[int],
+    *,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> list[Scores]:
+    """Phase 2: pick seeds and score each customer at its candidates.
+
+    `noise` perturbs the seed scores (Gumbel) to draw other seed sets.
+    """
+    picked = _pick(router, encoded, vehicles, noise, seed)
+    K = max(1, max(len(seeds) for seeds in picked))
+    index = np.zeros((len(picked), K), dtype=np.int64)
+    real = np.zeros((len(picked), K), dtype=bool)
+    for b, seeds in enumerate(picked):
+        index[b, : len(seeds)] = seeds
+        real[b, : len(seeds)] = True
+    batch = SeedBatch(torch.from_numpy(index), torch.from_numpy(real))
+    candidates = router.candidates(encoded.nodes, batch)
+    out = router.score(encoded.output.hidden, encoded.nodes, batch, candidates)
+    found = torch.where(out.valid, out.candidates, -1).numpy()
+    cost = torch.where(out.valid, out.cost, torch.inf).double().numpy()
+    results = []
+    for b, instance in enumerate(encoded.instances):
+        n, width = instance.num_customers, min(len(picked[b]), found.shape[2])
+        results.append(Scores(picked[b], cost[b, :n, :width], found[b, :n, :width]))
+    return results
+
+
+def _pick(
+    router: Router,
+    encoded: Encoded,
+    vehicles: Sequence[int],
+    noise: float,
+    seed: int,
+) -> list[IntArray]:
+    """Seed tokens (customer rows) of each instance, padding dropped."""
+    packing = router.config.packing
+    logit = encoded.output.logit.numpy()
+    contrast = encoded.output.contrast.numpy()
+    lists = encoded.nodes.lists
+    picked = []
+    for b, instance in enumerate(encoded.instances):
+        n = instance.num_customers
+        scores = logit[b, 1 : n + 1]
+        if noise:
+            rng = np.random.default_rng([seed, b])
+            scores = scores + noise * rng.gumbel(size=n).astype(np.float32)
+        demands = instance.demand_units[1:]
+        around = np.empty((n, 0), dtype=np.int64)
+        if packing.neighbours_only:
+            near = lists.index[b, 1 : n + 1, 2:].numpy() - 1
+            around = np.where(lists.valid[b, 1 : n + 1, 2:].numpy(), near, -1)
+        fill = instance.capacity_units
+        if packing.fill == "mean":
+            fill = -(-int(demands.sum()) // max(1, vehicles[b]))
+        seeds = decode_seeds(
+            scores, contrast[b, 1 : n + 1], demands, (vehicles[b], fill), around
+        )
+        picked.append(seeds[seeds >= 0] + 1)
+    return picked
+
+
+@torch.inference_mode()
+def transport_plan(
+    instance: Instance, scores: Scores, settings: SinkhornSettings = INFERENCE
+) -> FloatArray:
+    """(n, K) shares Y of each customer over the vehicles (the paper, 2.3)."""
+    n, K = instance.num_customers, len(scores.seeds)
+    cost = np.full((n, K), FAR)
+    if scores.candidates is None:
+        cost = scores.cost
+    else:
+        rows, slots = np.nonzero(scores.candidates >= 0)
+        cost[rows, scores.candidates[rows, slots]] = scores.cost[rows, slots]
+    total = int(instance.demand_units.sum())
+    slack = max(0, K * instance.capacity_units - total) / instance.capacity_units
+    problem = TransportProblem(
+        torch.from_numpy(cost)[None],
+        torch.from_numpy(instance.demand_units[1:] / instance.capacity_units)[None],
+        torch.tensor([slack], dtype=torch.float64),
+        torch.ones(1, K, dtype=torch.bool),
+        torch.ones(1, n, dtype=torch.bool),
+    )
+    plan: FloatArray = sinkhorn(problem, settings).y[0].numpy()
+    return plan
