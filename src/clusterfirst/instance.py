@@ -300,7 +300,8 @@ def _check_options(instance: Instance, problems: list[Problem]) -> None:
         rule = f"one of {', '.join(ROUNDINGS)}"
         problems.append(Problem("E120", "rounding", str(instance.rounding), rule))
     vehicles = instance.vehicles
-    if vehicles is not None and (isinstance(vehicles, bool) or vehicles < 1):
+    whole = isinstance(vehicles, int | np.integer) and not isinstance(vehicles, bool)
+    if vehicles is not None and not (whole and vehicles >= 1):
         rule = "a whole number of at least 1 is needed"
         problems.append(Problem("E404", "vehicles", str(vehicles), rule))
     capacity = instance.capacity
