@@ -33,13 +33,13 @@ PALETTE = (
     "#138a4e",
     "#f5a800",
     "#8e5bd6",
-    "#00a9b5",
+    "#00a09a",
     "#d8006c",
     "#7a3b12",
     "#8fce4a",
     "#f78fd0",
     "#4b1270",
-    "#6db7f2",
+    "#86c3fb",
 )
 LINE_STYLES = ("solid", (0, (4, 1.5)), (0, (1.2, 1.2)))
 INK = "#22262e"
@@ -54,7 +54,7 @@ def write_picture(path: Path, instance: Instance, solution: Solution) -> None:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         rule = f"a picture ends in {' or '.join(SUFFIXES)}"
-        raise InputError(Problem("E402", "picture", path.name, rule))
+        raise InputError(Problem("E106", "picture", path.name, rule))
     import matplotlib
 
     # A fixed salt and no date: the same routes give the same bytes.
