@@ -77,7 +77,7 @@ class LabelPool:
         if part:
             size = int(rng.integers(settings.least_customers, min(size, 400) + 1))
         count = max(1, round(settings.tokens / (size + 1)))
-        examples = []
+        examples: list[Label] = []
         while len(examples) < count:
             label = self.labels[group[rng.integers(len(group))]]
             if part:

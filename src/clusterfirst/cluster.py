@@ -155,7 +155,7 @@ def nearest_seeds(batch: NodeBatch, seeds: SeedBatch, count: int) -> Tensor:
 def _detours(position: Tensor, batch: NodeBatch, seeds: SeedBatch) -> Tensor:
     """(B, M, K) cost of inserting a position into the round trip to each seed."""
     there = gather_rows(batch.position, seeds.index)  # (B, K, 2)
-    detour = (
+    detour: Tensor = (
         position.norm(dim=-1)[:, :, None]
         + torch.cdist(position, there, compute_mode="donot_use_mm_for_euclid_dist")
         - there.norm(dim=-1)[:, None]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -20,6 +21,7 @@ from clusterfirst.instance import FloatArray, IntArray
 from clusterfirst.layers import MLP, Lists, gather_rows
 from clusterfirst.neighbours import nearest
 
+BoolArray = npt.NDArray[np.bool_]
 InputKind = Literal["psi", "xy", "relative"]
 NODE_FEATURES = 11
 PAIR_FEATURES = 10
@@ -54,11 +56,12 @@ class NodeBatch:
     @property
     def radius(self) -> Tensor:
         """(B, T) distance to the depot in units of the spacing."""
-        return self.position.norm(dim=-1)
+        length: Tensor = torch.linalg.vector_norm(self.position, dim=-1)
+        return length
 
     def to(self, device: torch.device | str) -> NodeBatch:
         """Return the batch on another device."""
-        values = {
+        values: dict[str, Any] = {
             name: Lists(value.index.to(device), value.valid.to(device))
             if isinstance(value, Lists)
             else value.to(device)
@@ -152,7 +155,7 @@ def collate(items: Sequence[NodeArrays], rule: NeighbourRule) -> NodeBatch:
 
 
 def _in_units_of_spacing(
-    centred: FloatArray, index: IntArray, valid: FloatArray, real: FloatArray
+    centred: FloatArray, index: IntArray, valid: BoolArray, real: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Positions divided by the spacing, and each node's own spacing (B, T, 2).
 
@@ -181,7 +184,7 @@ def _in_units_of_spacing(
 
 
 def _node_features(
-    position: FloatArray, spacing: FloatArray, share: FloatArray, real: FloatArray
+    position: FloatArray, spacing: FloatArray, share: FloatArray, real: BoolArray
 ) -> FloatArray:
     """(B, T, NODE_FEATURES) invariant description of each node and its instance."""
     radius = np.sqrt((position**2).sum(axis=-1))
@@ -282,7 +285,7 @@ def geometry(a: Tensor, b: Tensor) -> list[Tensor]:
     """Seven invariant features of positions a and b (..., 2) about the depot."""
     distance = (a - b).norm(dim=-1)
     ra, rb = a.norm(dim=-1), b.norm(dim=-1)
-    ra, rb, distance = torch.broadcast_tensors(ra, rb, distance)
+    ra, rb = ra.expand_as(distance), rb.expand_as(distance)
     dot = (a * b).sum(dim=-1)
     cross = (a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]).abs()
     safe = (ra * rb).clamp(min=1e-9)

@@ -77,18 +77,14 @@ class Trainer:
         self.router = Router(config.model, psi)
         self.average = torch.optim.swa_utils.AveragedModel(
             self.router,
-            multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(config.ema_decay)
-            if config.average == "ema"
-            else torch.optim.swa_utils.get_swa_multi_avg_fn(),
+            multi_avg_fn=_averaging(config),
         )
         self.optimisers = _optimisers(self.router, config)
         self.step = 0
         self.passes = 0
         self.seconds = 0.0
 
-    def run(
-        self, pool: LabelPool, *, until: int, ddp: nn.Module | None = None
-    ) -> Iterator[Progress]:
+    def run(self, pool: LabelPool, *, until: int) -> Iterator[Progress]:
         """Take steps up to `until`, yielding after each one."""
         rank, world = _rank_and_world()
         self.router.train()
@@ -101,7 +97,7 @@ class Trainer:
                 self.config.model.neighbours,
             )
             torch.manual_seed(self.config.seed * 1_000_003 + self.step)
-            losses = training_losses(ddp or self.router, batch, self.config.losses)
+            losses = training_losses(self.router, batch, self.config.losses)
             if not math.isfinite(losses.total.item()):
                 rule = "training stopped; the last checkpoint is good"
                 where = f"step {self.step}"
@@ -114,7 +110,8 @@ class Trainer:
             yield Progress(self.step, passes, losses, time.perf_counter() - start)
 
     def _update(self) -> None:
-        """Clip, step every optimiser at this step's rate, average."""
+        """Share, clip, step every optimiser at this step's rate, average."""
+        _share_gradients(self.router)
         nn.utils.clip_grad_norm_(self.router.parameters(), self.config.clip)
         rate = self.config.rate(self.step)
         for optimiser in self.optimisers:
@@ -175,6 +172,14 @@ class Trainer:
         return True
 
 
+def _averaging(config: TrainConfig) -> Any:
+    """How torch's AveragedModel folds in new weights: a moving or a plain mean."""
+    tools: Any = torch.optim.swa_utils
+    if config.average == "ema":
+        return tools.get_ema_multi_avg_fn(config.ema_decay)
+    return tools.get_swa_multi_avg_fn()
+
+
 def _learned(module: nn.Module) -> dict[str, Tensor]:
     """Weights without the frozen Psi, which has a file of its own."""
     frozen = {n for n, p in module.named_parameters() if not p.requires_grad}
@@ -221,6 +226,19 @@ def _optimisers(router: Router, config: TrainConfig) -> list[torch.optim.Optimiz
 
 
 MUON_RATE = 10.0
+
+
+def _share_gradients(router: Router) -> None:
+    """Average gradients over the processes of a torchrun; nothing on one process."""
+    _, world = _rank_and_world()
+    if world == 1:
+        return
+    for parameter in router.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            torch.distributed.all_reduce(parameter.grad)
+            parameter.grad /= world
 
 
 def _rank_and_world() -> tuple[int, int]:
