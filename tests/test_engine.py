@@ -143,7 +143,7 @@ def test_a_closed_child_stays_closed() -> None:
 )
 def test_wrong_options_are_named(workers: int, engine: str) -> None:
     """Wrong numbers of workers and unknown engines get one sentence."""
-    with pytest.raises(InputError, match="E408"):
+    with pytest.raises(InputError, match="E421"):
         map_tasks(square, [1], workers=workers, engine=engine)  # type: ignore[arg-type]
 
 

@@ -145,7 +145,7 @@ def test_a_crash_or_a_lie_is_a_reason(
 )
 def test_wrong_settings_are_named(options: dict[str, float]) -> None:
     """Exactly one positive budget and a C-sized seed are needed."""
-    with pytest.raises(InputError, match="E407"):
+    with pytest.raises(InputError, match="E423"):
         HgsSettings(**options)  # type: ignore[arg-type]
 
 

@@ -159,12 +159,12 @@ def map_tasks(
     """
     if workers < 1:
         rule = "at least 1 is needed"
-        raise InputError(Problem("E408", "workers", str(workers), rule))
+        raise InputError(Problem("E421", "workers", str(workers), rule))
     if engine == "pool":
         return _map_pool(function, tasks, workers)
     if engine == "ray":
         return _map_ray(function, tasks, workers)
-    raise InputError(Problem("E408", "engine", str(engine), "one of pool, ray"))
+    raise InputError(Problem("E421", "engine", str(engine), "one of pool, ray"))
 
 
 def _map_pool(
@@ -214,7 +214,7 @@ def _map_ray(
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
         rule = "Ray is not installed: pip install 'clusterfirst[ray]'"
-        raise InputError(Problem("E409", "engine", "ray", rule)) from error
+        raise InputError(Problem("E422", "engine", "ray", rule)) from error
     started = not ray.is_initialized()
     if started:
         local = {

@@ -48,15 +48,15 @@ class HgsSettings:
         if (self.seconds is None) == (self.iterations is None):
             rule = "give either seconds or iterations"
             got = "neither" if self.seconds is None else "both"
-            raise InputError(Problem("E407", "budget", got, rule))
+            raise InputError(Problem("E423", "budget", got, rule))
         budget = self.seconds if self.iterations is None else self.iterations
         assert budget is not None
         if not (math.isfinite(budget) and 0 < budget <= MAX_SEED):
             name = "seconds" if self.iterations is None else "iterations"
-            raise InputError(Problem("E407", name, str(budget), "it must be above 0"))
+            raise InputError(Problem("E423", name, str(budget), "it must be above 0"))
         if not 0 <= self.seed <= MAX_SEED:
             rule = f"a whole number from 0 to {MAX_SEED} is needed"
-            raise InputError(Problem("E407", "seed", str(self.seed), rule))
+            raise InputError(Problem("E423", "seed", str(self.seed), rule))
 
     def patience(self, customers: int) -> float:
         """Wall-clock seconds after which a solve counts as hanging."""
@@ -70,7 +70,7 @@ def require_hygese() -> None:
     """Raise InputError, naming the extra, unless hygese is installed."""
     if importlib.util.find_spec("hygese") is None:
         rule = "hygese is not installed: pip install 'clusterfirst[labels]'"
-        raise InputError(Problem("E409", "hgs", rule=rule))
+        raise InputError(Problem("E422", "hgs", rule=rule))
 
 
 def solve_with_hgs(instance: Instance, settings: HgsSettings) -> Solution:

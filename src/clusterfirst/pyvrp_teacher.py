@@ -28,7 +28,7 @@ def require_pyvrp() -> None:
     """Raise InputError, naming the extra, unless PyVRP is installed."""
     if importlib.util.find_spec("pyvrp") is None:
         rule = "PyVRP is not installed: pip install 'clusterfirst[bench]'"
-        raise InputError(Problem("E409", "pyvrp", rule=rule))
+        raise InputError(Problem("E422", "pyvrp", rule=rule))
 
 
 def solve_with_pyvrp(instance: Instance, settings: HgsSettings) -> Solution:
