@@ -1,0 +1,289 @@
+"""The command line: exit codes, streams, and one line per problem."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clusterfirst.cli import main
+from clusterfirst.commands import options
+from clusterfirst.files import Limits, read_instance, write_instance
+from clusterfirst.instance import MAX_CUSTOMERS, ROUNDINGS, Instance
+from clusterfirst.sampling import PUBLIC_SETS, sample_city, sample_day
+
+CLI = [sys.executable, "-m", "clusterfirst"]
+LOCATIONS = "id,lat,lon\nhub,48.85,2.35\nann,48.86,2.36\nbob,48.84,2.33\ncy,48.87,2.3\n"
+ORDERS = "id,demand\nann,2\nbob,3\ncy,4\n"
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    """A day of twenty customers as day.vrp."""
+    instance = sample_day(sample_city(60, seed=1), 20, seed=2, index=0)
+    write_instance(tmp_path / "day.vrp", instance)
+    return tmp_path / "day.vrp"
+
+
+@pytest.fixture
+def paris(tmp_path: Path) -> Path:
+    """A city folder without a capacity, and orders.csv beside it."""
+    (tmp_path / "locations.csv").write_text(LOCATIONS)
+    (tmp_path / "orders.csv").write_text(ORDERS)
+    city = tmp_path / "paris"
+    table = str(tmp_path / "locations.csv")
+    assert main(["city", "init", table, "--depot", "hub", "--out", str(city)]) == 0
+    return city
+
+
+def run(*args: str | Path) -> int:
+    """Run one command in this process."""
+    return main([str(arg) for arg in args])
+
+
+def problem_of(capsys: Capture) -> str:
+    """The single line that a failed command printed."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("clusterfirst: ")
+    assert len(lines[0]) <= 300
+    return lines[0].removeprefix("clusterfirst: ")
+
+
+# --- usage ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["slove"], "No such command 'slove'. Did you mean 'solve'?"),
+        (["city"], "Missing command"),
+        (["check", "a.vrp"], "Missing argument 'SOLUTION'"),
+        (["solve", "a.vrp", "--timelimit", "3"], "--time-limit"),
+        (["solve", "a.vrp", "--time-limit", "10s"], "--time-limit: found 10s"),
+        (["solve", "a.vrp", "--time-limit=10s"], "--time-limit: found 10s"),
+        (["solve", "a.vrp", "--seed", "x\ny"], r"--seed: found x\ny"),
+        (["solve", "a.vrp", "--rounding", "nearest"], "one of none, round"),
+        (["solve", "a.vrp", "--vehicles", "0"], "vehicles: found 0"),
+        (["solve", "a.vrp", "--capacity", "nan"], "capacity: found nan"),
+        (["solve", "a.vrp", "--max-bytes", "0"], "--max-bytes: found 0"),
+        (["solve", "a.vrp", "--out", "a.doc"], "--out: found a.doc"),
+        (["solve", "a.vrp", "b.vrp", "--out", "a.sol"], "several instances"),
+        (["solve", "a.vrp", "--method", "magic"], "method: found magic"),
+        (["solve", "a.vrp", "--time-limit", "-1"], "time_limit: found -1"),
+        (["solve", "no-such-folder"], "found no-such-folder"),
+        (["sample", "nowhere", "--out", "o"], "nowhere"),
+        (["sample", "bundled", "--out", "o", "--count", "-1"], "--count: found -1"),
+        (["sample", "bundled", "--out", "o", "--format", "x"], "--format: found x"),
+        (["sample", "bundled", "--out", "o", "--customers", "9999"], "found 9999"),
+        (["sample", "cvrp100", "--out", "o", "--seed", "1"], "--seed: found 1"),
+        (["sample", "bundled", "--out", "o", "--verify"], "--verify"),
+        (["sample", "cvrp100", "--out", "o", "--first", "10000"], "0 to 9999"),
+        (["city", "sample", "--out", "c", "--layout", "x"], "--layout: found x"),
+        (["city", "sample", "--out", "c", "--locations", "0"], "--locations: found 0"),
+        (["city", "show", "nowhere"], "nowhere"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    words: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    """Each mistake is named in one line without box art, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert expected in problem_of(capsys)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_json_errors_are_documents(capsys: Capture) -> None:
+    """Under --json the same problem is on stdout, for usage errors too."""
+    for words in (["check", "no.vrp", "no.sol"], ["solve", "no.vrp", "--seed", "x"]):
+        assert main([*words, "--json"]) == 2
+        out, err = capsys.readouterr()
+        error = json.loads(out)["error"]
+        assert set(error) == {"code", "where", "got", "rule", "message"}
+        assert error["message"] in err
+
+
+def test_no_words_print_the_help(capsys: Capture) -> None:
+    """`clusterfirst` alone lists the commands on stdout."""
+    assert main([]) == 0
+    out, err = capsys.readouterr()
+    assert "Commands:" in out
+    assert err == ""
+
+
+def test_limits_and_names_in_the_help_are_the_real_ones(capsys: Capture) -> None:
+    """What options.py repeats, to stay light, equals what the package does."""
+    assert options.MAX_CUSTOMERS == MAX_CUSTOMERS == Limits().max_customers
+    assert Limits().max_bytes == options.MAX_BYTES
+    assert main(["sample", "--help"]) == 0
+    assert main(["solve", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for name in (*ROUNDINGS, *PUBLIC_SETS):
+        assert name in text
+
+
+def test_versions_name_every_package(capsys: Capture) -> None:
+    """A bug report says what was installed, and what was not."""
+    assert main(["versions", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"clusterfirst", "python", "numpy", "torch", "platform"} <= set(found)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("clusterfirst ")
+
+
+def test_a_bug_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """An exception nobody expected is named as a bug, without a traceback."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("clusterfirst.commands.cities.open_city", broken)
+    assert main(["city", "show", "x"]) == 2
+    assert "E999 RuntimeError: found boom; this is a bug" in problem_of(capsys)
+
+
+# --- cities and samples -----------------------------------------------------------
+
+
+def test_a_city_folder_remembers_what_it_was_told(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """init stores depot, capacity and fleet; show prints them."""
+    (tmp_path / "locations.csv").write_text(LOCATIONS)
+    out = tmp_path / "paris"
+    words = ["--depot", "hub", "--out", out, "--capacity", "9", "--vehicles", "2"]
+    assert run("city", "init", tmp_path / "locations.csv", *words) == 0
+    capsys.readouterr()
+    assert run("city", "show", out, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["name"] == "paris"
+    assert (facts["depot"], facts["metric"]) == ("hub", "greatcircle")
+    assert (facts["capacity"], facts["vehicles"]) == (9, 2)
+    assert run("city", "show", out) == 0
+    assert "locations  3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("layout", ["uniform", "clustered"])
+def test_a_sampled_city_is_a_function_of_its_seed(
+    tmp_path: Path, layout: str, capsys: Capture
+) -> None:
+    """Two draws with one seed have one hash; another seed has another."""
+    hashes = []
+    for number, seed in enumerate([7, 7, 8]):
+        out = tmp_path / str(number)
+        words = ["--locations", "50", "--layout", layout, "--seed", seed]
+        assert run("city", "sample", "--out", out, *map(str, words)) == 0
+        assert run("city", "show", out, "--json") == 0
+        hashes.append(json.loads(capsys.readouterr().out)["hash"])
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_any_part_of_a_sample_can_be_drawn_again(tmp_path: Path) -> None:
+    """Day 3 of a seed is the same file, whichever days are drawn beside it."""
+    words = ["sample", "bundled", "--customers", "12", "--seed", "5"]
+    assert run(*words, "--count", "5", "--out", tmp_path / "all") == 0
+    assert run(*words, "--first", "3", "--out", tmp_path / "one") == 0
+    (one,) = (tmp_path / "one").iterdir()
+    assert one.read_bytes() == (tmp_path / "all" / one.name).read_bytes()
+    assert len(list((tmp_path / "all").iterdir())) == 5
+    instance = read_instance(one)
+    assert instance.num_customers == 12
+    assert instance.city_rows is not None
+
+
+def test_public_sets_are_drawn_and_verified(tmp_path: Path, capsys: Capture) -> None:
+    """lehd200 comes out with its capacity, after a look at its SHA-256."""
+    words = ["--count", "2", "--out", tmp_path, "--format", "vrp", "--verify"]
+    assert run("sample", "lehd200", *words) == 0
+    assert PUBLIC_SETS["lehd200"].sha256 in capsys.readouterr().err
+    instance = read_instance(tmp_path / "lehd200-1.vrp")
+    assert (instance.num_customers, instance.capacity) == (200, 80)
+
+
+# --- judging ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def square(tmp_path: Path) -> Path:
+    """Four customers on whole coordinates, capacity 2; folder with sq.vrp."""
+    instance = Instance(
+        demands=np.array([0, 1, 1, 1, 1]),
+        capacity=2,
+        coords=np.array([[0, 0], [2, 2], [2, 3], [-2, 2], [-2, 3]], dtype=float),
+        name="sq",
+    )
+    write_instance(tmp_path / "sq.vrp", instance)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("solution", "code", "expected"),
+    [
+        ("Route #1: 1 2\nRoute #2: 3 4\nCost 14.867956\n", 0, "feasible: cost"),
+        ("Route #1: 1 2\nRoute #2: 3 4\n", 0, "feasible: cost 14.86795"),
+        ("Route #1: 1 2 3\nRoute #2: 4\n", 1, "E801 route 1: found load 3"),
+        ("Route #1: 1 2\nRoute #2: 3\n", 1, "E802 customer 4"),
+        ("Route #1: 1 2\nRoute #2: 3 4\nRoute #3: 4\n", 1, "E803 customer 4"),
+        ("Route #1: 1 2\nRoute #2: 3 9 4\n", 1, "E804 route 2: found customer 9"),
+        ("Route #1: 1 2\nRoute #2: 3 4\nRoute #3:\n", 1, "E805 route 3"),
+        ("Route #1: 1 2\nRoute #2: 3 4\nCost 16\n", 1, "E806 cost: found 16"),
+    ],
+)
+def test_check_judges_any_solution(
+    square: Path, solution: str, code: int, expected: str, capsys: Capture
+) -> None:
+    """0 feasible, 1 not; each violation is a line on stdout."""
+    (square / "a.sol").write_text(solution)
+    assert run("check", square / "sq.vrp", square / "a.sol") == code
+    assert expected in capsys.readouterr().out
+
+
+def test_check_names_the_rounding_that_fits_a_stated_cost(
+    square: Path, capsys: Capture
+) -> None:
+    """A CVRPLIB cost judged without rounding is refused, with the flag to add."""
+    (square / "a.sol").write_text("Route #1: 1 2\nRoute #2: 3 4\nCost 16\n")
+    words = ["check", square / "sq.vrp", square / "a.sol"]
+    assert run(*words) == 1
+    assert "right with --rounding round" in capsys.readouterr().err
+    assert run(*words, "--json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["stated_cost_fits_rounding"] == ["round"]
+    assert document["violations"][0]["code"] == "E806"
+    assert run(*words, "--rounding", "round") == 0
+
+
+def test_check_ends_with_2_when_a_file_cannot_be_read(
+    square: Path, capsys: Capture
+) -> None:
+    """Unreadable is another answer than infeasible."""
+    (square / "a.sol").write_text("Route one: 1 2\n")
+    words = ["--rounding", "none"]
+    assert run("check", square / "sq.vrp", square / "a.sol", *words) == 2
+    assert "E811" in problem_of(capsys)
+    assert run("check", square / "sq.vrp", square / "none.sol", *words) == 2
+    assert "E102" in problem_of(capsys)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_plot_draws_feasible_or_not(square: Path, suffix: str) -> None:
+    """A wrong solution is worth looking at, too."""
+    (square / "a.sol").write_text("Route #1: 1 2 3\n")
+    picture = square / f"a.{suffix}"
+    assert run("plot", square / "sq.vrp", square / "a.sol", "--out", picture) == 0
+    assert picture.stat().st_size > 1000

@@ -1,0 +1,72 @@
+"""Documentation that cannot drift: generated pages, and snippets that run."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def load_generator() -> ModuleType:
+    """The script docs/generate_cli.py as a module."""
+    spec = importlib.util.spec_from_file_location(
+        "generate_cli", ROOT / "docs" / "generate_cli.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = load_generator()
+
+
+def test_cli_page_is_up_to_date() -> None:
+    """docs/cli.md equals what the commands say now; `make docs` writes it."""
+    assert GENERATOR.PAGE.read_text(encoding="utf-8") == GENERATOR.page()
+
+
+@pytest.mark.parametrize("words", GENERATOR.commands())
+def test_every_command_and_option_has_help(words: str) -> None:
+    """No command is without a sentence, and no option or argument either."""
+    command = GENERATOR.commands()[words]
+    assert command.help.split("\n\n")[0].endswith(".")
+    for parameter in command.params:
+        assert parameter.help.endswith("."), parameter.name
+    assert f"## {words}\n" in GENERATOR.PAGE.read_text(encoding="utf-8")
+
+
+def python_snippets(page: Path) -> list[str]:
+    """The code of every ```python block."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_snippets_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snippets of a page run one after the other, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "snippet"}
+    for number, code in enumerate(python_snippets(page), start=1):
+        exec(compile(code, f"{page.name} snippet {number}", "exec"), names)
+
+
+def test_readme_has_python_snippets() -> None:
+    """The test above is not vacuous."""
+    assert python_snippets(ROOT / "README.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link and picture of a page exists."""
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if "://" not in target and not target.startswith("mailto:"):
+            assert (page.parent / target).exists(), target
