@@ -44,6 +44,7 @@ SECTIONS = {
     "EDGE_WEIGHT_SECTION",
     "DISPLAY_DATA_SECTION",
 }
+COLUMNS = {"NODE_COORD_SECTION": "id x y", "DEMAND_SECTION": "id demand"}
 # For each format of a symmetric matrix: the triangle in reading order, as numpy's
 # function and its diagonal offset. A column-wise triangle is the other one by rows.
 TRIANGLES = {
@@ -93,6 +94,7 @@ def parse_vrp(text: str, limits: Limits, default_name: str = "") -> Instance:
     explicit = _explicit(scan)
     vehicles = _vehicles(scan)
     _check_scope(scan, explicit)
+    _check_widths(scan)
     scan.stop_if_wrong()
     coords = None
     if "NODE_COORD_SECTION" in scan.sections:
@@ -250,19 +252,25 @@ def _check_scope(scan: _Scan, explicit: bool) -> None:
         scan.complain("E118", "DEPOT_SECTION", "nothing", rule)
 
 
-def _numbered(scan: _Scan, section: str, columns: str) -> list[tuple[int, Row]]:
-    """Rows of a section as (node id, row), each with the right number of words."""
-    width = len(columns.split())
+def _check_widths(scan: _Scan) -> None:
+    """Every row of a table has the right number of words."""
+    for section, columns in COLUMNS.items():
+        width = len(columns.split())
+        for number, words in scan.sections.get(section, []):
+            if len(words) != width:
+                rule = f"{section} needs {width} ({columns})"
+                got = f"{len(words)} values"
+                scan.complain("E112", f"line {number}", got, rule)
+
+
+def _numbered(scan: _Scan, section: str) -> list[tuple[int, Row]]:
+    """Rows of a table as (node id, row)."""
     rows = []
     for number, words in scan.sections[section]:
-        where = f"line {number}"
         node = _whole(words[0])
-        if len(words) != width:
-            rule = f"{section} needs {width} ({columns})"
-            scan.complain("E112", where, f"{len(words)} values", rule)
-        elif node is None:
+        if node is None:
             rule = f"a node id is needed in {section}"
-            scan.complain("E116", where, words[0], rule)
+            scan.complain("E116", f"line {number}", words[0], rule)
         else:
             rows.append((node, (number, words)))
     scan.stop_if_wrong()
@@ -271,7 +279,7 @@ def _numbered(scan: _Scan, section: str, columns: str) -> list[tuple[int, Row]]:
 
 def _coordinates(scan: _Scan, size: int) -> FloatArray:
     section = "NODE_COORD_SECTION"
-    rows = _numbered(scan, section, "id x y")
+    rows = _numbered(scan, section)
     seen: dict[int, int] = {}
     for expected, (node, (number, _)) in enumerate(rows, start=1):
         if node in seen:
@@ -306,7 +314,7 @@ def _coordinates(scan: _Scan, size: int) -> FloatArray:
 def _demands(scan: _Scan, size: int) -> FloatArray:
     demands = np.full(size, np.nan)
     seen: dict[int, int] = {}
-    for node, (number, words) in _numbered(scan, "DEMAND_SECTION", "id demand"):
+    for node, (number, words) in _numbered(scan, "DEMAND_SECTION"):
         where = f"line {number}: node {node} demand"
         value = plain_number(words[1])
         if node in seen:
