@@ -6,13 +6,17 @@ Shared by the property tests and by benchmarks/fuzz_files.py.
 from __future__ import annotations
 
 import io
+import warnings
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from clusterfirst import files
 from clusterfirst.city import City
+from clusterfirst.errors import MAX_LINES, InputError, InputWarning
 from clusterfirst.files.csv_files import format_locations, format_orders
 from clusterfirst.files.json_files import format_json, instance_document
 from clusterfirst.files.sets import format_npz
@@ -201,3 +205,36 @@ def damaged(draw: st.DrawFn, valid: list[bytes]) -> bytes:
             lines[i], lines[j] = lines[j], lines[i]
             data = b"\n".join(lines)
     return data
+
+
+def read_any(kind: str, path: Path) -> object:
+    """Read a file of the corpus by the function that is for its kind."""
+    if kind in {".sol", ".solution.json"}:
+        return files.read_solution(path, small_day())
+    if kind == ".locations.csv":
+        return files.read_locations(path, "depot")
+    if kind == ".csv":
+        city = City(small_day().coords, ids=("depot", "a", "b", "c", "d"))
+        return files.read_orders(path, city, capacity=9)
+    return files.read_instances(path)
+
+
+def verdict_on(kind: str, data: bytes, folder: Path) -> str:
+    """Read damaged bytes: "read", or "refused" with fit lines; else it raises."""
+    path = folder / f"fuzz{kind}"
+    path.write_bytes(data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            found = read_any(kind, path)
+    except InputError as error:
+        lines = str(error).splitlines()
+        assert lines
+        assert len(lines) <= MAX_LINES + 1, lines
+        assert all(len(line) <= 300 and line.isprintable() for line in lines), lines
+        return "refused"
+    if isinstance(found, list):  # what is read is a whole instance: usable
+        for entry in found:
+            assert np.isfinite(entry.instance.distances).all()
+            assert entry.instance.min_vehicles >= 0
+    return "read"
