@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +50,9 @@ POINTS_PER_LEG = 5
 MAX_LABELLED = 40  # routes with a number on the map and at their bar
 
 
-def write_picture(path: Path, instance: Instance, solution: Solution) -> None:
+def write_picture(
+    path: str | os.PathLike[str], instance: Instance, solution: Solution
+) -> None:
     """Draw `solution` to a .png or .svg file, written beside and renamed into place."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:

@@ -13,7 +13,7 @@ from clusterfirst.commands.console import (
     say,
     say_error,
 )
-from clusterfirst.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.errors import ClusterfirstError, InputError, Problem, quote
 
 if TYPE_CHECKING:
     from clusterfirst.solver import Result
@@ -92,7 +92,7 @@ class Answers:
 
     def add_error(self, source: Path, error: ClusterfirstError) -> None:
         """Name what went wrong with a file and go on."""
-        error.source = error.source or str(source)
+        error.source = error.source or quote(str(source))
         self.code = max(self.code, error.exit_code)
         say_error(error)
         if self.as_json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterfirst.commands import options
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.errors import InputError, Problem, quote
 
 if TYPE_CHECKING:
     from clusterfirst.city import City
@@ -114,7 +114,8 @@ class Reader:
         if len(found) != 1:
             rule = "one is needed here"
             got = f"{len(found)} instances"
-            raise InputError(Problem("E154", "file", got, rule), source=str(path))
+            source = quote(str(path))
+            raise InputError(Problem("E154", "file", got, rule), source)
         return found[0]
 
     def solution(self, path: Path, instance: Instance) -> tuple[Solution, float | None]:
