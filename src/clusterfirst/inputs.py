@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from clusterfirst.instance import FloatArray, IntArray
 from clusterfirst.layers import MLP, Lists, gather_rows
-from clusterfirst.neighbours import nearest
+from clusterfirst.neighbours import TIE_TOLERANCE, nearest
 
 BoolArray = npt.NDArray[np.bool_]
 InputKind = Literal["psi", "xy", "relative"]
@@ -108,9 +108,23 @@ def neighbour_lists(arrays: NodeArrays, rule: NeighbourRule) -> IntArray:
     around = nearest(customers, k, keys=(arrays.demands[1:], radius))  # (n, width)
     around = np.where(around >= 0, around + 1, -1)
     about_depot = np.full(around.shape[1], -1)
-    closest = np.lexsort((arrays.demands[1:], radius))[: around.shape[1]]
+    closest = _nearest_to_depot(radius, arrays.demands[1:], around.shape[1])
     about_depot[: len(closest)] = closest + 1
     return np.column_stack([everyone, depot, np.vstack([about_depot, around])])
+
+
+def _nearest_to_depot(radius: FloatArray, demands: IntArray, most: int) -> IntArray:
+    """At most so many customers, nearest first; what is alike is taken all or none."""
+    order = np.argsort(radius, kind="stable")
+    apart = np.diff(radius[order]) > TIE_TOLERANCE * radius[order][1:]
+    ring = np.concatenate([[0], np.cumsum(apart)])  # equal radius up to rounding
+    by_demand = np.lexsort((demands[order], ring))
+    order, ring = order[by_demand], ring[by_demand]
+    if len(order) <= most:
+        return order
+    alike = (np.diff(ring) == 0) & (np.diff(demands[order]) == 0)
+    cuts = np.flatnonzero(~alike) + 1  # places where a list may end
+    return order[: cuts[cuts <= most].max(initial=0)]
 
 
 def collate(items: Sequence[NodeArrays], rule: NeighbourRule) -> NodeBatch:

@@ -1,0 +1,103 @@
+"""Small seeded networks and instances, shared by the tests of the networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import torch
+
+from clusterfirst.batches import Label, TrainBatch, make_batch
+from clusterfirst.city import City
+from clusterfirst.cluster import SeedBatch
+from clusterfirst.inputs import NeighbourRule, NodeArrays
+from clusterfirst.instance import Instance
+from clusterfirst.model import ModelConfig, Router
+from clusterfirst.sampling import sample_city, sample_day
+
+RULE = NeighbourRule(least=6, most=6)
+SMALL = ModelConfig(
+    input="xy",
+    width=16,
+    heads=2,
+    seed_layers=2,
+    cluster_layers=2,
+    feedforward=32,
+    dropout=0.0,
+    neighbours=RULE,
+)
+PSI = replace(SMALL, input="psi", psi_rows=121, psi_width=8)
+RELATIVE = replace(
+    SMALL,
+    input="relative",
+    raw_demand=False,
+    pair_width=4,
+    pair_head=True,
+    candidates=24,
+    fill="mean",
+    pack_neighbours=True,
+)
+KINDS = {"xy": SMALL, "psi": PSI, "relative": RELATIVE}
+
+
+@cache
+def small_city() -> City:
+    """A city of 120 locations."""
+    return sample_city(120, seed=5, name="small")
+
+
+def small_router(config: ModelConfig = SMALL, seed: int = 0) -> Router:
+    """Untrained networks with reproducible weights, every one of them at work."""
+    torch.manual_seed(seed)
+    psi = torch.randn(config.psi_rows, config.psi_width)
+    router = Router(config, psi if config.input == "psi" else None)
+    with torch.no_grad():
+        router.seed.input.depot.normal_()
+    return router.eval()
+
+
+def small_day(customers: int = 30, index: int = 0) -> Instance:
+    """A day in the small city, capacity 50."""
+    return sample_day(small_city(), customers, seed=3, index=index)
+
+
+def nodes_of(instance: Instance) -> NodeArrays:
+    """What the networks see of a day, its city rows included."""
+    return NodeArrays(
+        instance.plane,
+        instance.demand_units,
+        instance.capacity_units,
+        instance.city_rows,
+    )
+
+
+def some_seeds(counts: list[int], sizes: list[int], seed: int = 0) -> SeedBatch:
+    """Distinct random customers as seeds: `counts` of them among `sizes`."""
+    rng = np.random.default_rng(seed)
+    index = np.zeros((len(counts), max(counts)), dtype=np.int64)
+    real = np.zeros(index.shape, dtype=bool)
+    for b, (count, size) in enumerate(zip(counts, sizes, strict=True)):
+        index[b, :count] = rng.choice(size, count, replace=False) + 1
+        real[b, :count] = True
+    return SeedBatch(torch.from_numpy(index), torch.from_numpy(real))
+
+
+def angular_label(customers: int = 30, index: int = 0) -> Label:
+    """A day with the routes of a sweep: neighbours by angle until the load is Q."""
+    day = small_day(customers, index)
+    away = day.plane[1:] - day.plane[0]
+    route = np.zeros(customers, dtype=np.int64)
+    number, load = 0, 0
+    for i in np.argsort(np.arctan2(away[:, 1], away[:, 0])):
+        demand = int(day.demand_units[i + 1])
+        if load + demand > day.capacity_units:
+            number, load = number + 1, 0
+        load += demand
+        route[i] = number
+    return Label(nodes_of(day), route)
+
+
+def label_batch(labels: list[Label], seed: int = 0, pool: int = 2) -> TrainBatch:
+    """A batch with targets, seeds drawn with this seed."""
+    return make_batch(labels, pool, np.random.default_rng(seed), RULE)
