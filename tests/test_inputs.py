@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from networks import KINDS, RULE, nodes_of, small_day, small_router
 
 from clusterfirst.inputs import (
     NODE_FEATURES,
@@ -21,6 +20,7 @@ from clusterfirst.inputs import (
     neighbour_lists,
     pair_features,
 )
+from networks import KINDS, RULE, nodes_of, small_day, small_router
 
 
 def grid(side: int, spread: int = 1) -> NodeArrays:
@@ -83,6 +83,22 @@ def test_the_depot_sees_its_nearest_customers() -> None:
     unseen = set(range(1, 25)) - set(seen.tolist())
     assert len(seen) >= RULE.least
     assert radius[seen].max() <= min((radius[j] for j in unseen), default=np.inf)
+
+
+@pytest.mark.parametrize("seen", [0, 1, 5])
+def test_no_index_decides_what_the_depot_sees(seen: int) -> None:
+    """Of a ring of equal customers the depot sees all or none, or those of one demand.
+
+    The ring is longer than a list may be; the few customers with less demand than
+    the rest are told apart, the others are not.
+    """
+    angle = 2 * np.pi * np.arange(48) / 48
+    ring = np.column_stack([np.cos(angle), np.sin(angle)])
+    demand = np.full(48, 2)
+    demand[[7, 9, 20, 31, 47][:seen]] = 1
+    arrays = NodeArrays(np.vstack([[0.0, 0.0], ring]), np.concatenate([[0], demand]), 9)
+    depot = sets(neighbour_lists(arrays, RULE))[0]
+    assert depot == {0, *(np.flatnonzero(demand == 1) + 1).tolist()}, demands
 
 
 def test_longer_routes_get_longer_lists() -> None:
@@ -150,7 +166,7 @@ def moved(arrays: NodeArrays, kind: str) -> NodeArrays:
         "rotation": arrays.coords @ np.array([[c, s], [-s, c]]),
         "quarter turn": arrays.coords @ np.array([[0.0, 1.0], [-1.0, 0.0]]),
         "reflection": arrays.coords * [-1.0, 1.0],
-        "translation": arrays.coords + [12.0, -7.0],
+        "translation": arrays.coords + np.array([12.0, -7.0]),
         "scaling": arrays.coords * 37.5,
     }.get(kind, arrays.coords)
     factor = 8 if kind == "demands" else 1

@@ -69,8 +69,8 @@ def test_dense_and_gathered_attention_agree(
         out = encoder(x, lists, pair)
         outputs.append(out.detach())
         gradients.append(torch.autograd.grad(out.square().sum(), x)[0])
-    assert torch.allclose(*outputs, atol=1e-5)
-    assert torch.allclose(*gradients, atol=1e-4, rtol=1e-4)
+    assert torch.allclose(outputs[0], outputs[1], atol=1e-5)
+    assert torch.allclose(gradients[0], gradients[1], atol=1e-4, rtol=1e-4)
 
 
 def test_attention_is_masked_softmax_attention() -> None:
