@@ -122,8 +122,9 @@ def test_maskings_in_turns_give_the_same_gradient(monkeypatch):
     model = build(sample_city(60, seed=3))
     masks = draw_masks(model.graph, replace(TINY, maskings=5), 0)
     gradients = []
-    for at_once in (10_000, 150):
-        monkeypatch.setattr(embed, "TOKENS_AT_ONCE", at_once)
+    for tokens, entries in ((10_000, 10_000), (150, 500)):
+        monkeypatch.setattr(embed, "TOKENS_AT_ONCE", tokens)
+        monkeypatch.setattr(embed, "ENTRIES_AT_ONCE", entries)
         model.zero_grad()
         masked_losses(model, masks, learn=True)
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))

@@ -30,7 +30,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 BLOCK = 64  # locations whose attention is computed together; measured, see LOG.md
 MAX_LOCATIONS = 30_000  # the targets are a full float32 table: 3.6 GB there
-TOKENS_AT_ONCE = 25_000  # locations x maskings per backward pass: bounds the memory
+# What goes through at once bounds the memory, and small is fast: arrays above 32 MB
+# are fetched from and given back to the system each time (measured 1.5x, LOG.md).
+TOKENS_AT_ONCE = 6_000  # locations x maskings in the encoder
+ENTRIES_AT_ONCE = 2**22  # hidden locations x locations in the heads
 
 
 @dataclass(frozen=True)
@@ -312,29 +315,35 @@ class Losses:
 def masked_losses(model: Autoencoder, masks: Tensor, *, learn: bool) -> Losses:
     """Reconstruction losses of the hidden locations; `learn` adds their gradients.
 
-    The maskings go through in turns so that memory does not grow with their number;
-    the gradients add up to those of all at once.
+    Maskings, and the hidden locations of each, go through in turns so that memory
+    does not grow with their number; the gradients add up to those of all at once.
     """
-    hidden = int(masks.sum())
+    hidden, m = int(masks.sum()), model.graph.size
     totals = torch.zeros(2)
-    at_once = max(1, TOKENS_AT_ONCE // model.graph.size)
+    maskings, rows_at_once = max(1, TOKENS_AT_ONCE // m), max(1, ENTRIES_AT_ONCE // m)
     with torch.set_grad_enabled(learn):
-        for start in range(0, len(masks), at_once):
-            part = masks[start : start + at_once]
-            psi = model.encode(part, part)
-            away, apart = model.errors(psi, part.nonzero(as_tuple=True)[1])
+        for first in range(0, len(masks), maskings):
+            part = masks[first : first + maskings]
+            psi, rows = model.encode(part, part), part.nonzero(as_tuple=True)[1]
+            read = psi.detach().requires_grad_(learn)
+            for start in range(0, len(rows), rows_at_once):
+                turn = slice(start, start + rows_at_once)
+                away, apart = model.errors(read[turn], rows[turn])
+                if learn:
+                    torch.autograd.backward((away + apart) / hidden)
+                totals += torch.stack([away.detach(), apart.detach()]) / hidden
             if learn:
-                ((away + apart) / hidden).backward()  # type: ignore[no-untyped-call]  # torch's own gap
-            totals += torch.stack([away.detach(), apart.detach()]) / hidden
+                torch.autograd.backward(psi, read.grad)
     return Losses(*totals.tolist())
 
 
 def table_errors(model: Autoencoder, psi: Tensor) -> Tensor:
     """Mean L1 distance error (m,) of each row of a table, in mean distances."""
+    rows_at_once = max(1, ENTRIES_AT_ONCE // len(psi))
+    errors = torch.empty(len(psi))
     with torch.no_grad():
-        return torch.cat(
-            [
-                (model.distance(psi[rows]) - model.graph.distances[rows]).abs().mean(1)
-                for rows in torch.arange(len(psi)).split(1024)  # type: ignore[no-untyped-call]  # torch's own gap
-            ]
-        )
+        for start in range(0, len(psi), rows_at_once):
+            turn = slice(start, start + rows_at_once)
+            off = model.distance(psi[turn]) - model.graph.distances[turn]
+            errors[turn] = off.abs().mean(dim=1)
+    return errors
