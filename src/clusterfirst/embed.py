@@ -8,6 +8,12 @@ enters: coordinates give the neighbour lists and the targets, both unchanged by
 rotation, reflection and shift, and (distances are divided by the city's mean
 distance) by scaling. The rows Psi[i] are what the heads read, of width d/2; the
 autoencoder is thrown away afterwards.
+
+Where the paper is silent: the encoder is 128 wide and Psi 64, so a linear map stands
+between the last layer and Psi, before the heads; layers normalise first and there is
+no dropout; the heads' inner width is the encoder's; the depot is hidden like any
+other location and is among the targets; the two losses weigh the same; the final
+table is read with nothing hidden.
 """
 
 from __future__ import annotations
