@@ -148,19 +148,6 @@ def test_wrong_options_are_named(workers: int, engine: str) -> None:
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
-)
-def test_ray_gives_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real local Ray: results and dead workers as with the pool."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # for `square`
-    outcomes = {
-        o.task: o for o in map_tasks(square, range(10, 15), workers=1, engine="ray")
-    }
-    assert outcomes[13].failure
-    assert all(outcomes[x].value == x * x for x in (10, 11, 12, 14))
-
-
-@pytest.mark.skipif(
     importlib.util.find_spec("ray") is not None, reason="the extra `ray` is installed"
 )
 def test_without_ray_the_extra_is_named() -> None:

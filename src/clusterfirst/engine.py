@@ -217,16 +217,7 @@ def _map_ray(
         raise InputError(Problem("E422", "engine", "ray", rule)) from error
     started = not ray.is_initialized()
     if started:
-        local = {
-            "num_cpus": workers,
-            "include_dashboard": False,
-            "object_store_memory": RAY_OBJECT_STORE,
-        }
-        ray.init(
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **({} if "RAY_ADDRESS" in os.environ else local),
-        )
+        _start_ray(ray, workers)
     remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(function)
     running: dict[Any, Task] = {}
     queue = iter(tasks)
@@ -250,6 +241,20 @@ def _map_ray(
     finally:
         if started:
             ray.shutdown()
+
+
+def _start_ray(ray: Any, workers: int) -> None:
+    """Join the cluster that RAY_ADDRESS names, or start one on this machine."""
+    local: dict[str, Any] = {}
+    if "RAY_ADDRESS" not in os.environ:
+        local = {
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": RAY_OBJECT_STORE,
+            # Ray's default of 15 starves the experts on a machine with other work.
+            "_system_config": {"worker_niceness": 0},
+        }
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
 
 
 def _search_path() -> str:

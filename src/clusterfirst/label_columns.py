@@ -79,24 +79,29 @@ def find_faults(group: LabelGroup, source: Source) -> npt.NDArray[Any]:
     faults = np.full(count, "", dtype=object)
     if n == 0:
         return faults
+
+    def say(wrong: npt.NDArray[Any] | np.bool_, text: str) -> None:
+        faults[wrong & (faults == "")] = text  # the first fault explains the others
+
     lines = np.arange(count)[:, None]
     routes = int(group.route.max()) + 1
     cell = (lines * routes + group.route).ravel()
     loads = np.bincount(cell, group.demands[:, 1:].ravel(), count * routes)
     used = np.bincount(cell, minlength=count * routes).reshape(count, routes) > 0
-    faults[used.sum(axis=1) != group.route.max(axis=1) + 1] = "a route is empty"
-    over = (loads.reshape(count, routes) > group.capacity[:, None]).any(axis=1)
-    faults[over] = "a route is above the capacity"
     if source.kind == "stored":
         rows = np.sort(group.rows[:, 1:], axis=1)
-        twice = (rows[:, :1] < 1).any(axis=1) | (rows[:, 1:] == rows[:, :-1]).any(1)
-        faults[twice] = "a location is unknown or used twice"
+        again = np.asarray(rows[:, 1:] == rows[:, :-1])
+        twice = (rows[:, 0] < 1) | again.any(axis=1)
+        say(twice, "a location is unknown or used twice")
+    say(used.sum(axis=1) != group.route.max(axis=1) + 1, "a route is empty")
+    over = (loads.reshape(count, routes) > group.capacity[:, None]).any(axis=1)
+    say(over, "a route is above the capacity")
     toured = group.place[:, 0] >= 0
     if toured.any():
-        tours, costs = _tour_costs(group, source)
-        faults[toured & ~tours] = "the tours are not whole"
+        whole, costs = _tour_costs(group, source)
+        say(toured & ~whole, "the tours are not whole")
         apart = np.abs(costs - group.cost) > 1e-6 * np.maximum(1, np.abs(costs))
-        faults[toured & tours & apart] = "the cost is wrong"
+        say(toured & apart, "the cost is wrong")
     return faults
 
 
