@@ -98,7 +98,7 @@ def test_no_index_decides_what_the_depot_sees(seen: int) -> None:
     demand[[7, 9, 20, 31, 47][:seen]] = 1
     arrays = NodeArrays(np.vstack([[0.0, 0.0], ring]), np.concatenate([[0], demand]), 9)
     depot = sets(neighbour_lists(arrays, RULE))[0]
-    assert depot == {0, *(np.flatnonzero(demand == 1) + 1).tolist()}, demands
+    assert depot == {0, *(np.flatnonzero(demand == 1) + 1).tolist()}
 
 
 def test_longer_routes_get_longer_lists() -> None:

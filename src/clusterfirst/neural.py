@@ -123,12 +123,10 @@ def _pick(
         if packing.neighbours_only:
             near = lists.index[b, 1 : n + 1, 2:].numpy() - 1
             around = np.where(lists.valid[b, 1 : n + 1, 2:].numpy(), near, -1)
-        fill = instance.capacity_units
-        if packing.fill == "mean":
-            fill = -(-int(demands.sum()) // max(1, vehicles[b]))
-        seeds = decode_seeds(
-            scores, contrast[b, 1 : n + 1], demands, (vehicles[b], fill), around
+        limits = packing.limits(
+            int(demands.sum()), instance.capacity_units, vehicles[b]
         )
+        seeds = decode_seeds(scores, contrast[b, 1 : n + 1], demands, limits, around)
         picked.append(seeds[seeds >= 0] + 1)
     return picked
 

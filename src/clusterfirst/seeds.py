@@ -89,12 +89,27 @@ class PackingRule:
     fill: str = "capacity"  # or "mean"
     neighbours_only: bool = False
 
+    def limits(self, total: int, capacity: int, vehicles: int) -> Limits:
+        """The limits of one instance, in exact units."""
+        if self.fill == "capacity":
+            return Limits(vehicles, capacity, reserve=False)
+        return Limits(vehicles, -(-total // max(1, vehicles)), reserve=True)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many seeds are wanted, and when a simulated vehicle is full."""
+
+    seeds: int  # K
+    fill: int  # load
+    reserve: bool  # leave a customer for each seed still to be drawn
+
 
 def decode_seeds(
     score: npt.NDArray[np.float32],
     contrast: npt.NDArray[np.float32],
     demands: IntArray,
-    limits: tuple[int, int],
+    limits: Limits,
     around: IntArray,
 ) -> IntArray:
     """Pick seeds greedily (Algorithm 1); -1 pads when the pool is empty.
@@ -108,19 +123,19 @@ def decode_seeds(
     demands
         (n,) exact units.
     limits
-        Number of seeds K, and the load to which each simulated vehicle is filled.
+        Number of seeds and load of their simulated vehicles.
     around
         (n, L) customers to pack from, -1 padded; an array of width 0 means all.
 
     One row of similarities is computed at a time, so memory stays O(n).
     """
-    count, fill = limits
     chosen: Any = _decode(
         np.ascontiguousarray(score, dtype=np.float32),
         np.ascontiguousarray(contrast, dtype=np.float32),
         np.ascontiguousarray(demands, dtype=np.int64),
-        np.int64(count),
-        np.int64(fill),
+        np.int64(limits.seeds),
+        np.int64(limits.fill),
+        limits.reserve,
         np.ascontiguousarray(around, dtype=np.int64),
     )
     seeds: IntArray = chosen
@@ -128,13 +143,14 @@ def decode_seeds(
 
 
 @numba.njit(cache=True)
-def _decode(score, contrast, demands, count, fill, around):  # type: ignore[no-untyped-def]  # compiled
+def _decode(score, contrast, demands, count, fill, reserve, around):  # type: ignore[no-untyped-def]  # compiled
     """Lines 7 to 22 of Algorithm 1 over one instance."""
     n = len(score)
     free = np.ones(n, dtype=np.bool_)
     seeds = np.full(count, -1, dtype=np.int64)
     order = np.argsort(-score, kind="mergesort")
     at = 0
+    left = n
     everyone = np.arange(n)
     for k in range(count):
         while at < n and not free[order[at]]:
@@ -144,6 +160,7 @@ def _decode(score, contrast, demands, count, fill, around):  # type: ignore[no-u
         seed = order[at]
         seeds[k] = seed
         free[seed] = False
+        left -= 1
         load = demands[seed]
         if around.shape[1] > 0:
             near = around[seed]
@@ -156,8 +173,11 @@ def _decode(score, contrast, demands, count, fill, around):  # type: ignore[no-u
             similarity[i] = np.dot(contrast[pool[i]], contrast[seed])
         for i in np.argsort(-similarity, kind="mergesort"):
             customer = pool[i]
+            if reserve and left < count - k:
+                break  # as many customers are left as seeds
             # What does not fit is skipped; it does not end the packing.
             if load + demands[customer] <= fill:
                 load += demands[customer]
                 free[customer] = False
+                left -= 1
     return seeds
