@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +15,10 @@ import pytest
 
 from clusterfirst.cli import main
 from clusterfirst.commands import options
-from clusterfirst.files import Limits, read_instance, write_instance
+from clusterfirst.files import Limits, read_instance, read_solution, write_instance
 from clusterfirst.instance import MAX_CUSTOMERS, ROUNDINGS, Instance
 from clusterfirst.sampling import PUBLIC_SETS, sample_city, sample_day
+from clusterfirst.solution import judge
 
 CLI = [sys.executable, "-m", "clusterfirst"]
 LOCATIONS = "id,lat,lon\nhub,48.85,2.35\nann,48.86,2.36\nbob,48.84,2.33\ncy,48.87,2.3\n"
@@ -287,3 +292,180 @@ def test_plot_draws_feasible_or_not(square: Path, suffix: str) -> None:
     picture = square / f"a.{suffix}"
     assert run("plot", square / "sq.vrp", square / "a.sol", "--out", picture) == 0
     assert picture.stat().st_size > 1000
+
+
+# --- solving ----------------------------------------------------------------------
+
+FAST = ["--iterations", "1"]
+
+
+def test_one_instance_prints_its_routes_as_sol(day: Path, capsys: Capture) -> None:
+    """`solve day.vrp > day.sol` works: routes on stdout, the summary on stderr."""
+    assert run("solve", day, *FAST) == 0
+    out, err = capsys.readouterr()
+    assert "method fisher-jaikumar" in err
+    (day.parent / "a.sol").write_text(out)
+    instance = read_instance(day)
+    solution, stated = read_solution(day.parent / "a.sol", instance)
+    assert judge(instance, solution, stated_cost=stated).feasible
+
+
+@pytest.mark.parametrize("method", ["fisher-jaikumar", "sweep", "petal"])
+def test_the_method_used_is_always_printed(
+    day: Path, method: str, capsys: Capture
+) -> None:
+    """Nobody has to guess what made the routes."""
+    assert run("solve", day, *FAST, "--method", method, "--json") == 0
+    out, err = capsys.readouterr()
+    assert f"method {method}" in err
+    assert json.loads(out)["method"] == method
+
+
+@pytest.mark.parametrize("suffix", ["sol", "json", "csv", "png", "svg"])
+def test_the_suffix_of_out_chooses_the_format(
+    day: Path, suffix: str, capsys: Capture
+) -> None:
+    """One file of the right kind, and nothing on stdout."""
+    out = day.parent / f"answer.{suffix}"
+    assert run("solve", day, *FAST, "--out", out) == 0
+    assert capsys.readouterr().out == ""
+    starts = {"sol": b"Route #1:", "json": b"{", "csv": b"route,stop,id"}
+    starts |= {"png": b"\x89PNG", "svg": b"<?xml"}
+    assert out.read_bytes().startswith(starts[suffix])
+
+
+def test_the_same_seed_gives_the_same_files(day: Path) -> None:
+    """Byte for byte in .sol, when counts end the work and not the clock."""
+    for name in ("a.sol", "b.sol"):
+        words = ["--iterations", "3", "--seed", "4", "--out", day.parent / name]
+        assert run("solve", day, *words) == 0
+    first, second = (day.parent / name for name in ("a.sol", "b.sol"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_bad_file_does_not_stop_the_others(day: Path, capsys: Capture) -> None:
+    """It is named, the exit code is 2, and every other file has its answer."""
+    folder = day.parent
+    (folder / "bad.vrp").write_text("NAME : bad\n")
+    (folder / "other.vrp").write_bytes(day.read_bytes())
+    out = folder / "answers"
+    assert run("solve", folder, *FAST, "--out", out) == 2
+    stdout, err = capsys.readouterr()
+    assert "bad.vrp: E111" in err
+    assert len(stdout.splitlines()) == 2
+    assert sorted(path.name for path in out.iterdir()) == ["day.sol", "other.sol"]
+    assert run("solve", folder, *FAST, "--json") == 2
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [("error" in result) for result in results] == [True, False, False]
+
+
+def test_two_answers_never_share_a_file(day: Path, capsys: Capture) -> None:
+    """Two inputs of one name, or the input itself, are not written over."""
+    other = day.parent / "more" / "day.vrp"
+    other.parent.mkdir()
+    other.write_bytes(day.read_bytes())
+    assert run("solve", day, other, *FAST, "--out", day.parent / "out") == 2
+    assert "already holds the answer" in capsys.readouterr().err
+    instance = day.with_suffix(".json")
+    write_instance(instance, read_instance(day))
+    before = instance.read_bytes()
+    assert run("solve", instance, *FAST, "--out", instance) == 2
+    assert instance.read_bytes() == before
+
+
+def test_a_day_of_orders_needs_its_city_and_a_capacity(
+    paris: Path, capsys: Capture
+) -> None:
+    """The refusal names the flag to add; with both, stops come under their ids."""
+    orders = paris.parent / "orders.csv"
+    capsys.readouterr()
+    assert run("solve", orders) == 2
+    assert "--city FOLDER" in problem_of(capsys)
+    assert run("solve", orders, "--city", paris) == 2
+    assert "--capacity Q" in problem_of(capsys)
+    words = ["--city", paris, "--capacity", "5", *FAST]
+    assert run("solve", orders, *words) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("route,stop,id,demand,load,distance,lat,lon\n")
+    assert {"ann", "bob", "cy", "hub"} <= {line.split(",")[2] for line in out.split()}
+    assert " km, 2 routes" in err
+    geo = paris.parent / "a.geojson"
+    assert run("solve", orders, *words, "--out", geo) == 0
+    assert json.loads(geo.read_text())["type"] == "FeatureCollection"
+
+
+def test_no_feasible_solution_ends_with_1(paris: Path, capsys: Capture) -> None:
+    """Proven infeasibility is said in words, on stderr and in the document."""
+    orders = paris.parent / "orders.csv"
+    capsys.readouterr()
+    words = ["--city", paris, "--capacity", "5", "--vehicles", "1"]
+    assert run("solve", orders, *words) == 1
+    assert "E202" in problem_of(capsys)
+    assert run("solve", orders, *words, "--json") == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "E202"
+    assert "infeasible" in error["message"]
+
+
+def test_a_set_is_solved_instance_by_instance(tmp_path: Path, capsys: Capture) -> None:
+    """An .npz of two instances gives two lines, and two files in a folder."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "coords": rng.random((2, 9, 2)),
+        "demand": np.column_stack([np.zeros((2, 1)), rng.integers(1, 9, (2, 8))]),
+        "capacity": np.array([20, 20]),
+    }
+    np.savez(tmp_path / "two.npz", **arrays)
+    out = tmp_path / "out"
+    assert run("solve", tmp_path / "two.npz", *FAST, "--out", out) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert len(list(out.iterdir())) == 2
+    assert run("solve", tmp_path / "two.npz", *FAST, "--out", tmp_path / "a.sol") == 2
+    assert "several instances need a folder" in capsys.readouterr().err
+
+
+def test_demo_solves_the_bundled_day(tmp_path: Path, capsys: Capture) -> None:
+    """The first thing a newcomer sees: a summary and a picture."""
+    out = tmp_path / "pictures" / "demo.png"
+    assert run("demo", "--out", out) == 0
+    assert "200 customers" in capsys.readouterr().out
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+# --- the outside world ------------------------------------------------------------
+
+
+def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
+    """`clusterfirst ... | head` ends without a word on stderr."""
+    program = "import sys; from clusterfirst.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", program, "city", "show", "bundled"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            words, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    finally:
+        os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 141
+
+
+def test_ctrl_c_ends_with_the_best_answer_so_far(tmp_path: Path) -> None:
+    """An interrupted solve hands over what it has, says so, and ends with 130."""
+    words = [*CLI, "sample", "bundled", "--customers", "300", "--out", str(tmp_path)]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    (instance,) = tmp_path.iterdir()
+    solve = subprocess.Popen(
+        [*CLI, "solve", str(instance), "--time-limit", "60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(4)
+    solve.send_signal(signal.SIGINT)
+    out, err = solve.communicate(timeout=30)
+    assert solve.returncode == 130
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    assert out == "" or out.startswith("Route #1:")
