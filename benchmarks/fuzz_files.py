@@ -13,6 +13,7 @@ import argparse
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +22,11 @@ import hypothesis
 from hypothesis import strategies as st
 
 from clusterfirst import files
+from clusterfirst.errors import InputWarning
 from clusterfirst.instance import Instance
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from strategies import corpus, damaged, instances, verdict_on
+from strategies import corpus, damaged, instances, odd_sets, verdict_on
 
 MAX_SECONDS = 2.0
 
@@ -64,6 +66,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=1200, help="per kind of file")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    warnings.simplefilter("ignore", InputWarning)
     total: Counter[str] = Counter()
     slowest = 0.0
     with tempfile.TemporaryDirectory() as name:
@@ -82,6 +85,7 @@ def main() -> None:
             )
             for kind, valid in corpus().items()
         }
+        kinds["odd .npz"] = (odd_sets(), kinds[".npz"][1])
         kinds["instances"] = (instances(), round_trip)
         for kind, (strategy, check) in kinds.items():
             outcomes, seconds = campaign(strategy, check, options)

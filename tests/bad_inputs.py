@@ -224,6 +224,7 @@ REFUSED: list[Case] = [
             ("٣", "2 ٣"),
         )
     ),
+    vrp(20, "endless digits", "E131", "node 2 x", "2 4", "2 " + "9" * 10**6 + "x"),
     vrp(21, "1e308", "E132", "1e308", "2 4", "2 1e308"),
     vrp(22, "negative", "E133", "node 3 demand: found -5", "3 6", "3 -5"),
     vrp(23, "nan", "E134", "node 3 demand: found nan", "3 6", "3 nan"),
@@ -268,6 +269,7 @@ REFUSED: list[Case] = [
     raw(39, "renamed", "E311", "X;Y;Demand", "orders.csv", "X;Y;Demand\n1;2;3\n"),
     raw(39, "twice", "E311", "each once", "orders.csv", "id,demand,demand\na,1,2\n"),
     raw(39, "locations", "E311", "id,lat,lon", "locations.csv", "id,lat\nd,1\n"),
+    raw(39, "empty cells", "E311", "line 1", "orders.csv", ",,\n,\n"),
     raw(39, "no city", "E143", "--city", "a.csv", ORDERS),
     raw(40, "few fields", "E312", "line 3: found 1 fields", "orders.csv", ORDERS[:-3]),
     raw(40, "more fields", "E312", "3 fields", "orders.csv", "id,demand\na,3,x\n"),
@@ -331,6 +333,7 @@ ACCEPTED: list[Case] = [
         24, "demand 0 in CSV", "W135", "customer(s): a", "orders.csv", "id,demand\na,0"
     ),
     vrp(25, "1.9", "", "", "3 6", "3 1.9"),
+    vrp(37, "unknown key", "W110", "BEST", "CAPACITY", "BEST : 5\nCAPACITY"),
     day(30, "no customers", "", "", customers=[]),
     raw(30, "no orders", "", "", "orders.csv", "id,demand\n"),
     day(42, "degrees", "W314", "look like degrees", **DEGREES),
@@ -375,6 +378,7 @@ SOLUTIONS: list[tuple[int, str, str, str, int]] = [
     (60, "too many", "E807", "".join(f"Route #{i}: {i}\n" for i in (1, 2, 3, 4)), 1),
     (60, "no solution", "E811", "hello\n", 2),
     (60, "word for customer", "E811", "Route #1: 1 two\n", 2),
+    (60, "endless blanks", "E811", "route " + " " * 10**6 + "x\n", 2),
     (60, "NaN cost", "E812", "Route #1: 1\nCost nan\n", 2),
     (60, "two costs", "E812", "Route #1: 1\nCost 1\nCost 2\n", 2),
 ]

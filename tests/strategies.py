@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -186,25 +187,90 @@ def damaged(draw: st.DrawFn, valid: list[bytes]) -> bytes:
     """Draw a valid file with a few cuts, copies, swaps, bytes or nasty words."""
     data = draw(st.sampled_from(valid))
     for _ in range(draw(st.integers(1, 4))):
-        a = draw(st.integers(0, len(data)))
-        b = draw(st.integers(a, min(len(data), a + draw(st.sampled_from([1, 8, 60])))))
-        kind = draw(st.sampled_from(["word", "byte", "cut", "end", "copy", "line"]))
-        if kind == "word":
-            data = data[:a] + draw(st.sampled_from(NASTY)) + data[b:]
-        elif kind == "byte":
-            data = data[:a] + draw(st.binary(max_size=3)) + data[a + 1 :]
-        elif kind == "cut":
-            data = data[:a] + data[b:]
-        elif kind == "end":
-            data = data[:a]
-        elif kind == "copy":
-            data = data[:b] + data[a:b] * draw(st.integers(1, 3)) + data[b:]
-        else:
-            lines = data.split(b"\n")
-            i, j = draw(st.tuples(*[st.integers(0, len(lines) - 1)] * 2))
-            lines[i], lines[j] = lines[j], lines[i]
-            data = b"\n".join(lines)
+        data = _damage(draw, data)
     return data
+
+
+def _damage(draw: st.DrawFn, data: bytes) -> bytes:
+    a = draw(st.integers(0, len(data)))
+    b = draw(st.integers(a, min(len(data), a + draw(st.sampled_from([1, 8, 60])))))
+    kind = draw(st.sampled_from(["word", "byte", "cut", "end", "copy", "line"]))
+    if kind == "word":
+        return data[:a] + draw(st.sampled_from(NASTY)) + data[b:]
+    if kind == "byte":
+        return data[:a] + draw(st.binary(max_size=3)) + data[a + 1 :]
+    if kind == "cut":
+        return data[:a] + data[b:]
+    if kind == "end":
+        return data[:a]
+    if kind == "copy":
+        return data[:b] + data[a:b] * draw(st.integers(1, 3)) + data[b:]
+    lines = data.split(b"\n")
+    i, j = draw(st.tuples(*[st.integers(0, len(lines) - 1)] * 2))
+    lines[i], lines[j] = lines[j], lines[i]
+    return b"\n".join(lines)
+
+
+# Right arrays of each layout, for two instances of two customers.
+LAYOUTS: list[dict[str, Any]] = [
+    {
+        "coords": np.full((2, 3, 2), 0.5),
+        "demand": np.array([[0, 1, 2], [0, 3, 4]]),
+        "capacity": np.array([9, 9]),
+        "name": np.array(["a", "b"]),
+        "ref_cost": np.array([1.5, 2]),
+        "ref_routes": np.array([0, 1, 2, 0, 0, 2, 0, 1, 0]),
+        "ref_off": np.array([0, 4, 9]),
+    },
+    {
+        "depot": np.full((2, 2), 0.5),
+        "locs": np.full((2, 2, 2), 0.25),
+        "demand": np.array([[1, 2], [3, 4]], dtype=np.float32),
+        "capacity": np.array(9.0),
+    },
+    {
+        "pool_xy_m": np.full((3, 2), 0.25),
+        "off": np.array([0, 2, 3]),
+        "loc": np.array([0, 1, 2]),
+        "size": np.array([1, 2, 3]),
+        "capacity": np.array(9),
+    },
+]
+
+
+@st.composite
+def odd_sets(draw: st.DrawFn) -> bytes:
+    """Draw an .npz of a known layout with some arrays of any type and shape.
+
+    One of its members may be damaged before packing: the checksums of a packed
+    file would keep damage from the array reader.
+    """
+    members = {}
+    for name, right in draw(st.sampled_from(LAYOUTS)).items():
+        array = right
+        if draw(st.integers(0, 5)) == 0:
+            array = _odd_array(draw)
+        stream = io.BytesIO()
+        np.save(stream, array)
+        members[name] = stream.getvalue()
+    if draw(st.booleans()):
+        name = draw(st.sampled_from(sorted(members)))
+        members[name] = _damage(draw, members[name])
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return packed.getvalue()
+
+
+def _odd_array(draw: st.DrawFn) -> np.ndarray[Any, Any]:
+    """An array of any type and shape with a value that may be nasty."""
+    dtype = draw(st.sampled_from(["<f8", "<i8", "u1", "<f4", "<U3", "?"]))
+    shape = draw(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3))
+    fill = draw(st.sampled_from([0, 1, 2, -1, 9, float("nan"), 1e300]))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NaN has no whole number
+        return np.full(shape, fill, dtype="<f8").astype(dtype)
 
 
 def read_any(kind: str, path: Path) -> object:

@@ -11,16 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strategies import corpus, damaged, verdict_on
+from strategies import corpus, damaged, odd_sets, verdict_on
 
 CORPUS = corpus()
 
 
-@settings(
+MANY = settings(
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+@MANY
 @given(data=st.data())
 @pytest.mark.parametrize("kind", CORPUS)
 def test_damage_is_refused_or_harmless(
@@ -28,6 +31,13 @@ def test_damage_is_refused_or_harmless(
 ) -> None:
     """Mutated bytes of every format never crash a reader."""
     verdict_on(kind, data.draw(damaged(CORPUS[kind])), tmp_path)
+
+
+@MANY
+@given(data=odd_sets())
+def test_odd_sets_are_refused_or_harmless(tmp_path: Path, data: bytes) -> None:
+    """Arrays of any type and shape, and damaged ones, never crash the reader."""
+    verdict_on(".npz", data, tmp_path)
 
 
 @pytest.mark.parametrize("kind", CORPUS)

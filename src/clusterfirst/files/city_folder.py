@@ -15,7 +15,13 @@ from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.atomic import make_folder, write_text
 from clusterfirst.files.csv_files import format_locations, parse_locations
 from clusterfirst.files.json_files import Checker, format_json, parse_json
-from clusterfirst.files.source import DEFAULT_LIMITS, Limits, named, read_text
+from clusterfirst.files.source import (
+    DEFAULT_LIMITS,
+    Limits,
+    check_title,
+    named,
+    read_text,
+)
 
 FORMAT = "clusterfirst-city"
 VERSION = 1
@@ -43,6 +49,7 @@ def read_city(folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -
         capacity = None if capacity is None else check.number(capacity, "capacity")
         vehicles = None if vehicles is None else check.whole(vehicles, "vehicles")
         check.stop_if_wrong()
+        check_title(name, "name")
     city = read_locations(place / "locations.csv", depot, limits)
     with named(place / "city.json"):
         metric = document.get("metric", city.metric)

@@ -53,7 +53,7 @@ def parse_table(text: str, wanted: Sequence[tuple[str, ...]]) -> Table:
     except csv.Error as error:
         where, rule = f"line {reader.line_num}", f"this is not CSV: {error}"
         raise InputError(Problem("E312", where, rule=rule)) from error
-    header_line, header = rows[0]
+    header_line, header = rows[0] if rows else (1, ["only empty cells"])
     columns = tuple(name.lower() for name in header)
     found = [names for names in wanted if set(names) <= set(columns)]
     twice = {name for names in found for name in names if columns.count(name) > 1}

@@ -18,8 +18,6 @@ from clusterfirst.solution import Solution, judge
 
 FORMAT = "clusterfirst-solution"
 VERSION = 1
-_ROUTE = re.compile(r"route\s*#?\s*\d*\s*:\s*(.*)", re.IGNORECASE)
-_COST = re.compile(r"cost\s*:?\s+(\S+)|cost\s*:\s*(\S+)", re.IGNORECASE)
 
 
 def parse_sol(text: str) -> tuple[Solution, float | None]:
@@ -31,15 +29,17 @@ def parse_sol(text: str) -> tuple[Solution, float | None]:
         line, where = line.strip(), f"line {number}"
         if not line or line.startswith("#") or line.upper() == "EOF":
             continue
-        if route := _ROUTE.fullmatch(line):
-            words = route[1].split()
+        head, _, rest = line.partition(":")
+        title = head.lower().replace("#", " ").split()
+        words = rest.split()
+        if title[:1] == ["route"] and len(title) <= 2 and ":" in line:
             bad = [w for w in words if not re.fullmatch(r"[+-]?[0-9]{1,18}", w)]
             for word in bad:
                 rule = "customers are whole numbers"
                 problems.append(Problem("E811", where, word, rule))
             routes.append([] if bad else [int(word) for word in words])
-        elif cost := _COST.fullmatch(line):
-            value = plain_number(cost[1] or cost[2])
+        elif title[:1] == ["cost"] and len(title) + len(words) == 2:
+            value = plain_number([*title, *words][1])
             if value is None:
                 rule = "a finite number is needed as the cost"
                 problems.append(Problem("E812", where, line, rule))

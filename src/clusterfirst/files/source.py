@@ -27,7 +27,8 @@ PACKED = {
     b"\x28\xb5\x2f\xfd": "zstd data",
 }
 # Plain digits only: float() would also take "1_000", "nan" and Arabic digits.
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+MAX_NUMBER_LENGTH = 400  # no float needs more, however it is written
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def read_text(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> 
 
 def plain_number(text: str) -> float | None:
     """Return a finite number written in plain digits, or None."""
-    if not _NUMBER.fullmatch(text):
+    if len(text) > MAX_NUMBER_LENGTH or not _NUMBER.fullmatch(text):
         return None
     value = float(text)
     return value if abs(value) != float("inf") else None

@@ -69,6 +69,7 @@ class _Scan:
 
     keys: dict[str, tuple[str, int]] = field(default_factory=dict)
     sections: dict[str, list[Row]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
     last_line: int = 0
     problems: list[Problem] = field(default_factory=list)
 
@@ -109,6 +110,9 @@ def parse_vrp(text: str, limits: Limits, default_name: str = "") -> Instance:
     order = np.concatenate([[depot], np.delete(np.arange(size), depot)])
     name = scan.value("NAME") if "NAME" in scan.keys else default_name
     check_title(name, "NAME")
+    if scan.unknown:
+        got = ", ".join(scan.unknown[:5])
+        warn(Problem("W110", "keys", got, "not known here, and ignored"))
     return Instance(
         demands=demands[order],
         capacity=capacity,
@@ -163,7 +167,7 @@ def _scan(text: str) -> _Scan:
 
 def _add_key(scan: _Scan, key: str, value: str, number: int) -> None:
     if key not in KEYS | LIMIT_KEYS:
-        warn(Problem("W110", f"line {number}", key, "this key is not known: ignored"))
+        scan.unknown.append(key)
         return
     before, line = scan.keys.get(key, (value, number))
     if before != value and key != "COMMENT":
@@ -279,21 +283,22 @@ def _numbered(scan: _Scan, section: str) -> list[tuple[int, Row]]:
 
 def _coordinates(scan: _Scan, size: int) -> FloatArray:
     section = "NODE_COORD_SECTION"
+    count = len(scan.sections[section])
+    if count != size:
+        rule = f"{section} has {count} rows"
+        scan.complain("E113", "DIMENSION", str(size), rule)
+        scan.stop_if_wrong()
     rows = _numbered(scan, section)
     seen: dict[int, int] = {}
     for expected, (node, (number, _)) in enumerate(rows, start=1):
         if node in seen:
             rule = f"it appears twice (first in line {seen[node]})"
             scan.complain("E116", f"line {number}", f"node id {node}", rule)
-        elif node != expected and len(rows) == size:
+        elif node != expected:
             rule = f"ids are 1, 2, 3 ... in file order: {expected} is needed"
             scan.complain("E116", f"line {number}", f"node id {node}", rule)
         seen.setdefault(node, number)
     scan.stop_if_wrong()
-    if len(rows) != size:
-        rule = f"{section} has {len(rows)} rows"
-        scan.complain("E113", "DIMENSION", str(size), rule)
-        scan.stop_if_wrong()
     coords = np.zeros((size, 2))
     for i, (node, (number, words)) in enumerate(rows):
         for axis, label in enumerate("xy"):
