@@ -10,6 +10,7 @@ has to verify in integers.
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ POLL = 0.25  # seconds between looks at the keyboard while HiGHS runs
 # Two HiGHS objects in two threads have crashed (HiGHS PR 3141), so one runs at a
 # time. An abandoned solve keeps the lock until it ends.
 _one_at_a_time = threading.Lock()
+# The process must not end under a running solve: that aborts it (seen with 1.15.1).
+atexit.register(_one_at_a_time.acquire, timeout=5.0)
 
 
 class Claim(Enum):

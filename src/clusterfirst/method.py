@@ -1,0 +1,94 @@
+"""What a method gets and gives: work to do, answers on offer, scores to decode.
+
+A method is a function of one `Work`. It offers routes whenever it has some, looks at
+`work.finished`, and returns when it has nothing more to try. The best offer so far
+is always at hand, so a deadline or Ctrl-C costs nothing but the rest of the search.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.clock import Deadline
+from clusterfirst.instance import Instance, IntArray
+from clusterfirst.routing import Clusters, costs
+from clusterfirst.scores import Scores
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What became of some scores: vehicles, routes and their true length."""
+
+    labels: IntArray  # (n,)
+    routes: Clusters
+    cost: float
+
+
+# A scorer yields scores and is sent what became of them (None: nothing feasible).
+ScoreStream = Generator[Scores, Decoded | None, None]
+
+
+@dataclass
+class Work:
+    """One instance, the limits, and the best answer so far."""
+
+    instance: Instance
+    deadline: Deadline
+    iterations: int | None = None
+    seed: int = 0
+    assign: str | None = None  # decoding by name; None: the method's own choice
+    fleet: str = "best"
+    on_improvement: Callable[[float, Clusters], None] | None = None
+    best: Clusters | None = None
+    best_cost: float = np.inf
+    rounds: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether time or the number of rounds is used up."""
+        enough = self.iterations is not None and self.rounds >= self.iterations
+        return enough or self.deadline.passed()
+
+    @property
+    def fleet_limit(self) -> int:
+        """Most routes that are allowed; never more than there are customers."""
+        n = self.instance.num_customers
+        limit = self.instance.vehicles
+        return n if limit is None else min(limit, n)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage of the report."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+
+    def offer(self, routes: Clusters) -> float:
+        """Keep routes that serve everyone if they are the best; return their cost.
+
+        Routes over the fleet limit or a capacity are refused (cost inf).
+        """
+        routes = [route for route in routes if len(route)]
+        if len(routes) > self.fleet_limit:
+            return np.inf
+        units, capacity = self.instance.demand_units, self.instance.capacity_units
+        if any(int(units[route].sum()) > capacity for route in routes):
+            return np.inf
+        cost = float(costs(self.instance, routes).sum())
+        if cost < self.best_cost:
+            self.best, self.best_cost = routes, cost
+            if self.on_improvement is not None:
+                self.on_improvement(cost, routes)
+        return cost

@@ -1,0 +1,458 @@
+"""`solve(instance, options) -> Result`: the only file that knows the order.
+
+Seeds and costs -> assignment -> repair -> tours -> judge for every method that
+scores customers; methods that build routes themselves join at the tours. Whatever
+happens inside, what leaves has passed the judge, and the time limit holds.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.assign import (
+    AssignSettings,
+    assign_exact,
+    assign_hard,
+    assign_quick,
+    assign_sparse,
+)
+from clusterfirst.assignment import Assignment, AssignProblem
+from clusterfirst.clock import Deadline
+from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
+from clusterfirst.instance import Instance
+from clusterfirst.method import Decoded, ScoreStream, Work
+from clusterfirst.packing import pack, packing_bound, repair
+from clusterfirst.routing import QUICK, Clusters, TourSettings, improve, members
+from clusterfirst.scores import Scores
+from clusterfirst.solution import Solution, Verdict, judge
+
+ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
+FLEETS = ("kmin", "best")
+TIME_LIMITS = (0.05, 86_400.0)
+ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
+ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
+METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
+POLISH_AFTER = 0.3  # with polish the method gets this share instead
+SAFE_FIRST = 2000  # customers from which a safe answer is made before anything else
+
+# Method name -> "module:function"; the function takes one Work. Imported when used.
+METHODS: dict[str, str] = {
+    "fisher-jaikumar": "clusterfirst.solver:fisher_jaikumar",
+    "sweep": "clusterfirst.sweep:sweep",
+    "petal": "clusterfirst.petal:petal",
+    "savings": "clusterfirst.savings:savings",
+}
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """What to run and when to stop.
+
+    Parameters
+    ----------
+    time_limit
+        Wall-clock seconds per instance; None: see `default_time_limit`.
+    iterations
+        Stop by counts instead: no clock is looked at (unless a time limit is given
+        too), and the same seed gives the same routes.
+    assign
+        exact, sparse, hard or fast; None: the method's own choice.
+    fleet
+        "kmin" uses as few vehicles as fit, "best" also one more.
+    polish
+        Improve the method's routes by local search between routes.
+    model
+        Weights for the neural method: a name or a folder.
+    """
+
+    method: str = "fisher-jaikumar"
+    time_limit: float | None = None
+    iterations: int | None = None
+    seed: int = 0
+    assign: str | None = None
+    fleet: str = "best"
+    polish: bool = False
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        limit, count = self.time_limit, self.iterations
+        low, high = TIME_LIMITS
+        known = ", ".join(METHODS)
+        checks = [
+            ("E404", "method", self.method, self.method in METHODS, f"one of {known}"),
+            (
+                "E402",
+                "time_limit",
+                limit,
+                limit is None or (_is_number(limit) and low <= limit <= high),
+                f"{low:g} to {high:g} seconds",
+            ),
+            (
+                "E404",
+                "iterations",
+                count,
+                count is None or (_is_whole(count) and 1 <= count <= 10**12),
+                "a whole number of at least 1",
+            ),
+            (
+                "E404",
+                "seed",
+                self.seed,
+                _is_whole(self.seed) and 0 <= self.seed < 2**63,
+                "0 to 2^63-1",
+            ),
+            (
+                "E404",
+                "assign",
+                self.assign,
+                self.assign is None or self.assign in ASSIGNMENTS,
+                f"one of {', '.join(ASSIGNMENTS)}",
+            ),
+            (
+                "E404",
+                "fleet",
+                self.fleet,
+                self.fleet in FLEETS,
+                f"one of {', '.join(FLEETS)}",
+            ),
+        ]
+        problems = [
+            Problem(code, where, str(got), rule)
+            for code, where, got, good, rule in checks
+            if not good
+        ]
+        if problems:
+            raise InputError(problems)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A judged answer and how it came about."""
+
+    instance: Instance
+    solution: Solution
+    verdict: Verdict
+    status: str  # a sentence
+    method: str
+    seconds: dict[str, float]  # by stage, start-up not included
+    seed: int = 0
+    startup: float = 0.0  # imports, compilation and weights, paid once per process
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)  # arrays for `explain`
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the arrays, for JSON."""
+        ids = self.instance.ids
+        return {
+            "instance": self.instance.name,
+            "method": self.method,
+            "status": self.status,
+            "cost": self.verdict.cost,
+            "unit": self.instance.unit,
+            "rounding": self.instance.rounding,
+            "routes": [[ids[c] for c in route] for route in self.solution.routes],
+            "loads": list(self.verdict.loads),
+            "capacity": self.instance.capacity,
+            "seed": self.seed,
+            "notes": self.notes,
+            "seconds": {**self.seconds, "start-up": self.startup},
+            "versions": versions(),
+        }
+
+
+def default_time_limit(customers: int) -> float:
+    """1 second; above 1000 customers a millisecond each."""
+    return max(1.0, customers / 1000)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what an answer depends on."""
+    found = {"python": platform.python_version()}
+    for package in ("clusterfirst", "numpy", "numba", "highspy", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def warm_up(method: str = "fisher-jaikumar") -> float:
+    """Load and compile what a method needs, once per process; return the seconds."""
+    start = time.perf_counter()
+    _warm_once(method)
+    return time.perf_counter() - start
+
+
+@cache
+def _warm_once(method: str) -> None:
+    """Run the method on a toy: every kernel gets compiled or loaded on the way."""
+    points = np.random.default_rng(0).random((41, 2))
+    toy = Instance(np.array([0] + [1, 2] * 20), capacity=30, coords=points)
+    work = Work(toy, Deadline.never(), iterations=3)
+    _run_method(work, method)
+    _safe_routes(toy, None, Deadline.after(1.0))
+
+
+def solve(
+    instance: Instance,
+    options: SolveOptions | None = None,
+    *,
+    on_improvement: Callable[[float, Clusters], None] | None = None,
+) -> Result:
+    """Plan routes; always a feasible answer that the judge accepted, or an error.
+
+    Raises InfeasibleError when no solution exists (proven, in words) and
+    NotFoundInTimeError when none was found. `on_improvement` is called with (cost,
+    routes) whenever the answer gets better. Ctrl-C returns the best answer so far,
+    marked as interrupted.
+    """
+    options = options or SolveOptions()
+    instance.require_feasible()
+    if instance.num_customers < 1:
+        return _finish(Work(instance, Deadline.never(), best=[]), options, 0.0, False)
+    startup = warm_up(options.method)
+    start = time.perf_counter()
+    limit = options.time_limit
+    if limit is None and options.iterations is None:
+        limit = default_time_limit(instance.num_customers)
+    # What the judge and the writing down of the answer will need.
+    reserve = 0.01 + 8e-6 * instance.num_customers
+    whole = Deadline.never() if limit is None else Deadline.after(limit - reserve)
+    work = Work(
+        instance,
+        whole.share(POLISH_AFTER if options.polish else METHOD_SHARE),
+        options.iterations,
+        options.seed,
+        options.assign,
+        options.fleet,
+        on_improvement,
+    )
+    interrupted = False
+    try:
+        _search(work, options, whole)
+    except KeyboardInterrupt:
+        if work.best is None:
+            raise
+        interrupted = True
+    result = _finish(work, options, startup, interrupted)
+    spent = time.perf_counter() - start
+    other = max(0.0, spent - sum(work.seconds.values()))
+    return replace(result, seconds={**work.seconds, "other": other})
+
+
+def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
+    """The method, then better tours or polish, until the time is up."""
+    packed = None
+    if work.instance.vehicles is not None:
+        with work.stage("packing"):
+            packed = _packed(work)
+    if work.instance.num_customers >= SAFE_FIRST or packed is not None:
+        with work.stage("safe start"):
+            soon = work.deadline.share(0.2)
+            work.offer(_safe_routes(work.instance, packed, soon))
+    _run_method(work, options.method)
+    if work.best is None:
+        work.notes.append(f"{options.method} found no routes: a safe answer is given")
+        work.offer(_safe_routes(work.instance, packed, whole))
+    if work.best is None:
+        rule = "no packing into them was found in time; it is not proven infeasible"
+        got = f"a limit of {work.instance.vehicles}"
+        raise NotFoundInTimeError(Problem("E204", "vehicles", got, rule))
+    with work.stage("tours"):
+        work.offer(improve(work.instance, work.best, False, TourSettings(), whole))
+    if options.polish:
+        _polish(work, options, whole)
+
+
+def _run_method(work: Work, name: str) -> None:
+    module, function = METHODS[name].split(":")
+    getattr(import_module(module), function)(work)
+
+
+def _polish(work: Work, options: SolveOptions, deadline: Deadline) -> None:
+    from clusterfirst.polish import PolishSettings, polish
+
+    assert work.best is not None
+    with work.stage("polish"):
+        settings = PolishSettings(options.seed, options.iterations)
+        start = [route.tolist() for route in work.best]
+        better = polish(work.instance, start, settings, deadline)
+        work.offer([np.array(route, dtype=np.int64) for route in better.routes])
+
+
+def _finish(
+    work: Work, options: SolveOptions, startup: float, interrupted: bool
+) -> Result:
+    """Judge the best answer; an infeasible one is a bug that must not leave."""
+    assert work.best is not None
+    with work.stage("judge"):
+        solution = Solution(route.tolist() for route in work.best).canonical()
+        verdict = judge(work.instance, solution)
+        if not verdict.feasible:
+            work.notes.append(
+                f"the answer of {options.method} was wrong ({verdict.violations[0]}); "
+                "a safe answer is given instead; please report this"
+            )
+            safe = _safe_routes(work.instance, _packed(work), Deadline.after(1.0))
+            solution = Solution(route.tolist() for route in safe).canonical()
+            verdict = judge(work.instance, solution)
+    status = "feasible; found by a heuristic, optimality is not proven"
+    if work.instance.num_customers <= 1:
+        status = "optimal"
+    if interrupted:
+        status = "interrupted: the best answer so far"
+    return Result(
+        work.instance,
+        solution,
+        verdict,
+        status,
+        options.method,
+        dict(work.seconds),
+        options.seed,
+        startup,
+        interrupted,
+        work.notes,
+        work.details,
+    )
+
+
+def _packed(work: Work) -> np.ndarray[Any, Any] | None:
+    """Some packing into the limited fleet; None if not found; raises if impossible."""
+    instance = work.instance
+    if instance.vehicles is None:
+        return None
+    try:
+        return pack(
+            instance.demand_units[1:],
+            instance.capacity_units,
+            work.fleet_limit,
+            work.deadline.share(0.5),
+        )
+    except NotFoundInTimeError:
+        return None
+
+
+def _safe_routes(
+    instance: Instance, packed: np.ndarray[Any, Any] | None, deadline: Deadline
+) -> Clusters:
+    """Feasible routes whatever happens: the given packing, or next fit by angle."""
+    if packed is None:
+        order = np.arange(1, instance.num_customers + 1)
+        if instance.coords is not None:
+            away = instance.plane[1:] - instance.plane[0]
+            order = np.argsort(np.arctan2(away[:, 1], away[:, 0]), kind="stable") + 1
+        packed = np.empty(instance.num_customers, dtype=np.int64)
+        vehicle, load = 0, 0
+        for row, units in zip(
+            order.tolist(), instance.demand_units[order].tolist(), strict=True
+        ):
+            if load + units > instance.capacity_units:
+                vehicle, load = vehicle + 1, 0
+            packed[row - 1] = vehicle
+            load += units
+    return improve(instance, members(packed), True, QUICK, deadline)
+
+
+# --- methods that score customers -----------------------------------------------
+
+
+def fisher_jaikumar(work: Work) -> None:
+    """Fisher-Jaikumar through the shared stages, best of many seeds."""
+    from clusterfirst.classical import fisher_jaikumar as stream
+
+    rng = np.random.default_rng(work.seed)
+    run_stream(work, stream(work.instance, fleets(work), rng))
+
+
+def fleets(work: Work) -> list[int]:
+    """Numbers of vehicles to try: K_min and, for "best", one more."""
+    instance = work.instance
+    fewest = packing_bound(instance.demand_units[1:], instance.capacity_units)
+    fewest = min(max(fewest, 1), work.fleet_limit)
+    more = min(fewest + 1, work.fleet_limit)
+    return [fewest] if work.fleet == "kmin" or more == fewest else [fewest, more]
+
+
+def run_stream(work: Work, stream: ScoreStream) -> None:
+    """Decode scores until the stream or the time ends; tell it what became of them."""
+    try:
+        with work.stage("scores"):
+            scores = next(stream)
+        while not work.finished:
+            found = decode(work, scores)
+            work.rounds += 1
+            with work.stage("scores"):
+                scores = stream.send(found)
+    except StopIteration:
+        return
+
+
+def decode(work: Work, scores: Scores) -> Decoded | None:
+    """Assignment -> repair -> tours; the routes are offered and returned."""
+    instance = work.instance
+    problem = AssignProblem(
+        scores.cost,
+        instance.demand_units[1:],
+        instance.capacity_units,
+        len(scores.seeds),
+        scores.candidates,
+    )
+    with work.stage("assign"):
+        answer = _assigned(work, problem, scores)
+        labels = answer.labels
+        if not math.isfinite(answer.cost):
+            fallbacks = work.details.get("fallbacks", 0) + 1
+            work.details["fallbacks"] = fallbacks
+            repaired = repair(problem, work.fleet_limit)
+            if repaired is None:
+                return None
+            labels = repaired
+    with work.stage("tours"):
+        routes = improve(instance, members(labels), True, QUICK, work.deadline)
+    before = work.best_cost
+    cost = work.offer(routes)
+    if cost < before:
+        work.details.update(scores=scores, labels=labels, assignment=answer)
+    return Decoded(labels, routes, cost)
+
+
+def _assigned(work: Work, problem: AssignProblem, scores: Scores) -> Assignment:
+    name = work.assign or "fast"
+    timed = work.deadline.left() < math.inf
+    settings = AssignSettings(seed=work.seed % 2**31)
+    if not timed:
+        settings = replace(settings, seconds=math.inf, max_nodes=ASSIGN_NODES)
+    if name == "fast":
+        return assign_quick(problem, settings, work.deadline)
+    deadline = work.deadline.share(ASSIGN_SHARE)
+    if name == "exact":
+        return assign_exact(problem, settings, deadline)
+    plan = scores.plan
+    if plan is not None and scores.candidates is not None:
+        plan = np.take_along_axis(plan, np.maximum(scores.candidates, 0), axis=1)
+    if name == "sparse":
+        return assign_sparse(problem, plan, settings, deadline)
+    if plan is None:
+        rule = "hard assignment needs a transport plan, and this method has none"
+        raise InputError(Problem("E404", "assign", "hard", rule))
+    return assign_hard(problem, plan, settings, deadline)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
