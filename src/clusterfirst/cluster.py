@@ -166,39 +166,31 @@ def _detours(position: Tensor, batch: NodeBatch, seeds: SeedBatch) -> Tensor:
 def seed_lists(batch: NodeBatch, seeds: SeedBatch, tokens: Tokens | None) -> Lists:
     """Lists over depot, customers and seeds.
 
-    Each seed inherits the list of its customer. Which seed tokens are seen: in the
-    paper's setting those whose customer is in the list (each seed inherits the
-    column of its customer too); with pair features (`tokens` given) the nearest by
-    insertion cost, so that every customer sees the seeds that may serve it.
+    Each seed inherits the list of its customer, the customer itself included. Which
+    seed tokens are seen: in the paper's setting those whose customer is in the list
+    (each seed inherits the column of its customer too, so it sees itself); with pair
+    features (`tokens` given) itself and the nearest by insertion cost, so that every
+    customer sees the seeds that may serve it. No token is listed twice.
     """
     T = batch.real.shape[1]
     B, K = seeds.index.shape
     own = T + torch.arange(K, device=seeds.index.device).expand(B, K)
-    node_index = torch.cat(
-        [batch.lists.index, gather_rows(batch.lists.index, seeds.index)], dim=1
+    inherited = gather_rows(batch.lists.valid, seeds.index) & seeds.real[..., None]
+    nodes = Lists(
+        torch.cat([batch.lists.index, gather_rows(batch.lists.index, seeds.index)], 1),
+        torch.cat([batch.lists.valid, inherited], 1),
     )
-    node_valid = torch.cat(
-        [batch.lists.valid, gather_rows(batch.lists.valid, seeds.index)], dim=1
-    )
-    base = Lists(node_index, node_valid & _rows_real(batch, seeds)[..., None])
     if tokens is None:
-        seen = _seeds_of_listed_customers(base, batch, seeds)
+        seen = _seeds_of_listed_customers(nodes, batch, seeds)
     else:
         detour = _detours(tokens.position, batch, seeds)  # (B, T + K, K)
+        detour[:, T:].diagonal(dim1=1, dim2=2).masked_fill_(seeds.real, -1.0)
         least, order = detour.topk(min(VISIBLE_SEEDS, K), largest=False)
         seen = Lists(T + order, least.isfinite())
-    itself = torch.cat([torch.arange(T, device=own.device).expand(B, T), own], dim=1)[
-        ..., None
-    ]
-    always = torch.ones_like(itself, dtype=torch.bool)
-    # A token's own place comes first; nodes already hold themselves there.
-    index = torch.cat([itself, base.index[..., 1:]], dim=-1)
-    valid = torch.cat([always, base.valid[..., 1:]], dim=-1)
-    return Lists(index, valid).cat(seen)
-
-
-def _rows_real(batch: NodeBatch, seeds: SeedBatch) -> Tensor:
-    return torch.cat([batch.real, seeds.real], dim=1)
+    # Padding must see something: itself.
+    nodes.index[:, T:, 0] = torch.where(seeds.real, seeds.index, own)
+    nodes.valid[:, T:, 0] = True
+    return nodes.cat(seen)
 
 
 def _seeds_of_listed_customers(
