@@ -28,6 +28,7 @@ from clusterfirst.commands.console import (
     warnings_as_lines,
 )
 from clusterfirst.commands.judging import check, plot
+from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.solving import demo, solve
 from clusterfirst.errors import ClusterfirstError, InputError, Problem
 
@@ -61,6 +62,8 @@ app.add_typer(city_app, name="city")
 app.command()(sample)
 app.command()(plot)
 app.command()(demo)
+app.command()(label)
+app.add_typer(labels_app, name="labels")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,175 @@
+"""`label` and `labels`: expert solutions to learn from, made, imported and merged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.reading import open_city
+
+if TYPE_CHECKING:
+    from clusterfirst.labels import LabelProgress
+    from clusterfirst.sources import Source
+
+PROGRESS_SECONDS = 10.0  # between lines of progress
+
+labels_app = typer.Typer(
+    help="Show, import and merge folders of labels.", rich_markup_mode=None
+)
+
+LabelFolders = Annotated[
+    list[Path], typer.Argument(metavar="FOLDER", help="Folders of labels.")
+]
+
+
+def label(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="City folder, 'bundled', 'world' (the mix of the general model) or a "
+            "public test set.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the labels; run again to go on.")
+    ],
+    customers: Annotated[int, typer.Option(help="Customers per instance.")] = 100,
+    count: Annotated[int, typer.Option(help="Number of instances.")] = 1000,
+    seconds: Annotated[
+        float | None, typer.Option(help="CPU seconds per label; this or --iterations.")
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="Stop after so many without improvement: repeatable."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Labels made at the same time.")] = 1,
+    seed: options.Seed = 0,
+    first: Annotated[
+        int, typer.Option(help="Index of the first instance: one range per machine.")
+    ] = 0,
+    seeds_per_instance: Annotated[
+        int, typer.Option(help="Labels per instance, each from another teacher seed.")
+    ] = 1,
+    teacher: Annotated[str, typer.Option(help="hgs or pyvrp.")] = "hgs",
+    engine: Annotated[
+        str, typer.Option(help="pool (this machine) or ray (a cluster).")
+    ] = "pool",
+    capacity: options.Capacity = None,
+    as_json: options.Json = False,
+) -> int:
+    """Make expert solutions of drawn instances, to train on.
+
+    Nothing is lost by a kill at any moment: what is left to do is the asked range
+    minus what the folder holds. Each label is checked and its cost recomputed.
+    """
+    from clusterfirst.labels import LabelOptions
+    from clusterfirst.labels import label as make_labels
+
+    wanted = LabelOptions(
+        customers=customers,
+        count=count,
+        seconds=seconds,
+        iterations=iterations,
+        workers=workers,
+        first=first,
+        seeds_per_instance=seeds_per_instance,
+        teacher=teacher,  # type: ignore[arg-type]  # checked there
+        engine=engine,  # type: ignore[arg-type]  # checked there
+    )
+    end = make_labels(_source(source, seed, capacity), out, wanted, _reporter())
+    if as_json:
+        emit_json(vars(end) | {"rate": end.rate})
+    else:
+        say(f"{_line(end)}; {out}")
+    if end.failed:
+        say(f"{end.failed} failed, run again to retry: {end.last_failure}")
+    return 0
+
+
+@labels_app.command("show")
+def show(folders: LabelFolders, as_json: options.Json = False) -> int:
+    """Read and check every label; print how many there are of which size."""
+    from clusterfirst.labels import read_labels
+
+    labels = read_labels(*folders)
+    facts = {
+        "labels": len(labels),
+        "sizes": {str(n): len(group) for n, group in labels.groups.items()},
+        "sources": [source.name for source in labels.sources],
+        "failures": labels.failures,
+        "left out": labels.dropped,
+    }
+    if as_json:
+        emit_json(facts)
+    else:
+        for key, value in facts.items():
+            emit(f"{key:<10} {value}")
+    return 0
+
+
+@labels_app.command("import")
+def import_set(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help=".npz with idx, demand, route and cost."),
+    ],
+    city: Annotated[str, typer.Option(help="City folder of idx, or 'bundled'.")],
+    out: Annotated[Path, typer.Option(help="Folder of the labels.")],
+    capacity: options.Capacity = None,
+) -> int:
+    """Take over labels made elsewhere; all are checked, and one bad one refuses all."""
+    from clusterfirst.labels import import_labels
+
+    count = import_labels(file, open_city(city), out, capacity=capacity)
+    say(f"{count} new labels in {out}")
+    return 0
+
+
+@labels_app.command("merge")
+def merge_folders(
+    folders: LabelFolders,
+    out: Annotated[Path, typer.Option(help="A new folder.")],
+) -> int:
+    """Merge folders, of several machines say; the cheapest label of rivals stays."""
+    from clusterfirst.labels import merge
+
+    say(f"{merge(folders, out)} labels in {out}")
+    return 0
+
+
+def _source(name: str, seed: int, capacity: float | None) -> Source:
+    from clusterfirst.sampling import PUBLIC_SETS
+    from clusterfirst.sources import city_days, public_set, world
+
+    if name == "world":
+        return world(seed=seed)
+    if name in PUBLIC_SETS:
+        return public_set(name)
+    return city_days(open_city(name), seed=seed, capacity=capacity)
+
+
+def _reporter() -> Callable[[LabelProgress], None]:
+    last = time.monotonic()
+
+    def report(progress: LabelProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            say(f"{_line(progress)}, {progress.left / 60:.1f} min left")
+
+    return report
+
+
+def _line(progress: LabelProgress) -> str:
+    done = progress.found + progress.made
+    line = f"{done} of {progress.total} labels, {progress.rate:.2f}/s"
+    if progress.efficiency is not None:
+        line += f" ({progress.efficiency:.0%} of workers / seconds per label)"
+    return line
