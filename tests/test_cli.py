@@ -19,6 +19,7 @@ from clusterfirst.files import Limits, read_instance, read_solution, write_insta
 from clusterfirst.instance import MAX_CUSTOMERS, ROUNDINGS, Instance
 from clusterfirst.sampling import PUBLIC_SETS, sample_city, sample_day
 from clusterfirst.solution import judge
+from clusterfirst.solver import ASSIGNMENTS, FLEETS, METHODS
 
 CLI = [sys.executable, "-m", "clusterfirst"]
 LOCATIONS = "id,lat,lon\nhub,48.85,2.35\nann,48.86,2.36\nbob,48.84,2.33\ncy,48.87,2.3\n"
@@ -136,7 +137,7 @@ def test_limits_and_names_in_the_help_are_the_real_ones(capsys: Capture) -> None
     assert main(["sample", "--help"]) == 0
     assert main(["solve", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    for name in (*ROUNDINGS, *PUBLIC_SETS):
+    for name in (*ROUNDINGS, *PUBLIC_SETS, *METHODS, *ASSIGNMENTS, *FLEETS):
         assert name in text
 
 
@@ -277,7 +278,7 @@ def test_check_ends_with_2_when_a_file_cannot_be_read(
     square: Path, capsys: Capture
 ) -> None:
     """Unreadable is another answer than infeasible."""
-    (square / "a.sol").write_text("Route one: 1 2\n")
+    (square / "a.sol").write_text("Tour 1 2\n")
     words = ["--rounding", "none"]
     assert run("check", square / "sq.vrp", square / "a.sol", *words) == 2
     assert "E811" in problem_of(capsys)
@@ -310,12 +311,13 @@ def test_one_instance_prints_its_routes_as_sol(day: Path, capsys: Capture) -> No
     assert judge(instance, solution, stated_cost=stated).feasible
 
 
-@pytest.mark.parametrize("method", ["fisher-jaikumar", "sweep", "petal"])
+@pytest.mark.parametrize("method", METHODS)
 def test_the_method_used_is_always_printed(
     day: Path, method: str, capsys: Capture
 ) -> None:
     """Nobody has to guess what made the routes."""
-    assert run("solve", day, *FAST, "--method", method, "--json") == 0
+    words = ["--time-limit", "0.3", "--method", method, "--json"]
+    assert run("solve", day, *words) == 0
     out, err = capsys.readouterr()
     assert f"method {method}" in err
     assert json.loads(out)["method"] == method

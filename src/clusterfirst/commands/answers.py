@@ -26,11 +26,11 @@ def summary(result: Result) -> str:
     """Return one line about an answer: cost, routes, method, time, status."""
     instance, solution = result.instance, result.solution
     unit = f" {instance.unit}" if instance.unit else ""
-    seconds = sum(result.seconds.values())
     return (
         f"{instance.name or 'instance'}: cost {result.verdict.cost:.8g}{unit}, "
         f"{len(solution.routes)} routes for {instance.num_customers} customers, "
-        f"method {result.method}, {seconds:.2f} s. {result.status}"
+        f"method {result.method}, {sum(result.seconds.values()):.2f} s "
+        f"(start-up {result.startup:.1f} s); {result.status}"
     )
 
 
@@ -79,6 +79,8 @@ class Answers:
 
     def add(self, source: Path, result: Result) -> None:
         """Hand an answer over."""
+        for note in result.notes:
+            say(f"{result.instance.name}: {note}")
         if self.out is not None:
             self._write(source, result)
         if self.as_json:

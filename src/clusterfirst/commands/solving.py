@@ -29,13 +29,16 @@ def solve(
     capacity: options.Capacity = None,
     vehicles: options.Vehicles = None,
     method: Annotated[
-        str | None, typer.Option(help="fisher-jaikumar (default), sweep or petal.")
+        str | None,
+        typer.Option(help="fisher-jaikumar (default), sweep, petal or savings."),
     ] = None,
     assign: Annotated[
-        str | None, typer.Option(help="exact, sparse, hard or fast assignment.")
+        str | None,
+        typer.Option(help="Assignment: fast (default), exact, sparse or hard."),
     ] = None,
     fleet: Annotated[
-        str | None, typer.Option(help="How many vehicles to use: see docs.")
+        str | None,
+        typer.Option(help="kmin: as few vehicles as fit; best (default): or one more."),
     ] = None,
     time_limit: Annotated[
         float | None,
@@ -102,9 +105,13 @@ def _solve_file(
         return
     for instance in instances:
         try:
-            answers.add(source, solve_instance(instance, settings))
+            result = solve_instance(instance, settings)
+            answers.add(source, result)
         except ClusterfirstError as error:
             answers.add_error(source, error)
+        else:
+            if result.interrupted:  # its answer is safe; the other files are not begun
+                raise KeyboardInterrupt
 
 
 def demo(
