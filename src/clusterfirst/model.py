@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -52,14 +52,70 @@ class ModelConfig:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ModelConfig:
-        """Rebuild from config.json; unknown or missing keys are errors."""
+    def from_dict(cls, values: Any) -> ModelConfig:
+        """Rebuild from config.json; wrong keys and values are errors."""
         known = {field.name for field in fields(cls)}
-        for key in values.keys() ^ known:
+        for key in _keys(values) ^ known:
             rule = f"the keys of a model configuration are {', '.join(sorted(known))}"
             raise InputError(Problem("E704", "config.json", key, rule))
-        rule_values = values["neighbours"]
-        return cls(**{**values, "neighbours": NeighbourRule(**rule_values)})
+        counts = _keys(values["neighbours"])
+        if counts != {field.name for field in fields(NeighbourRule)}:
+            raise _wrong("neighbours", values["neighbours"], "least, most, per_route")
+        _check(values | {f"neighbours.{k}": values["neighbours"][k] for k in counts})
+        return cls(**values | {"neighbours": NeighbourRule(**values["neighbours"])})
+
+
+# Least and most of every number in config.json: nobody's file may fill the memory.
+_RANGES: dict[str, tuple[float, float]] = {
+    "width": (2, 4096),
+    "heads": (1, 64),
+    "seed_layers": (0, 64),
+    "cluster_layers": (0, 64),
+    "feedforward": (1, 16_384),
+    "dropout": (0.0, 0.99),
+    "pair_width": (0, 256),
+    "candidates": (0, 100_000),
+    "psi_rows": (0, 100_001),
+    "psi_width": (1, 4096),
+    "neighbours.least": (1, 1024),
+    "neighbours.most": (1, 1024),
+    "neighbours.per_route": (0.0, 100.0),
+}
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "input": get_args(InputKind),
+    "fill": ("capacity", "mean"),
+    "raw_demand": (False, True),
+    "pair_head": (False, True),
+    "pack_neighbours": (False, True),
+}
+
+
+def _keys(values: Any) -> set[str]:
+    return set(values) if isinstance(values, dict) else set()
+
+
+def _wrong(key: str, got: object, rule: str) -> InputError:
+    problem = Problem("E704", "config.json", f"{key} = {got}", f"{rule} is needed")
+    return InputError(problem)
+
+
+def _check(values: dict[str, Any]) -> None:
+    """Types and ranges of all values of a configuration, by name."""
+    for key, choices in _CHOICES.items():
+        value = values[key]
+        if not any(type(value) is type(c) and value == c for c in choices):
+            raise _wrong(key, value, " or ".join(map(str, choices)))
+    for key, (low, high) in _RANGES.items():
+        value, whole = values[key], isinstance(low, int)
+        kinds = (int,) if whole else (int, float)
+        if type(value) not in kinds or not low <= value <= high:
+            kind = "a whole number" if whole else "a number"
+            raise _wrong(key, value, f"{kind} from {low} to {high}")
+    if values["width"] % (2 * values["heads"]):
+        rule = "a number of heads that divides half of the width"
+        raise _wrong("heads", values["heads"], rule)
+    if values["neighbours.least"] > values["neighbours.most"]:
+        raise _wrong("neighbours", values["neighbours"], "least <= most")
 
 
 class Router(nn.Module):
@@ -132,7 +188,9 @@ CITY = ModelConfig(dropout=0.0, raw_demand=False, fill="mean")
 
 CONFIGS: dict[str, ModelConfig] = {
     "paper": PAPER,
-    "paper-standard": ModelConfig(input="xy"),
-    "general": GENERAL,
+    "paper-standard": replace(PAPER, input="xy"),
+    "paper-one-layer": replace(PAPER, seed_layers=1, cluster_layers=1),
     "city": CITY,
+    "city-one-layer": replace(CITY, seed_layers=1, cluster_layers=1),
+    "general": GENERAL,
 }

@@ -1,0 +1,122 @@
+"""From instances to scores: batches, fleets, plans, repeatability."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clusterfirst.instance import Instance
+from clusterfirst.neural import NeuralScorer, encode, score, transport_plan
+from networks import KINDS, RELATIVE, nodes_of, small_day, small_router
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_scores_have_the_shape_of_the_problem(kind: str) -> None:
+    """Distinct seeds, never the depot, and finite costs of at least 0."""
+    day = small_day(30)
+    scores = NeuralScorer(small_router(KINDS[kind]), day, day.city_rows)(
+        day.min_vehicles
+    )
+    assert len(set(scores.seeds.tolist())) == len(scores.seeds) <= day.min_vehicles
+    assert ((scores.seeds >= 1) & (scores.seeds <= 30)).all()
+    assert scores.candidates is not None
+    assert scores.cost.shape == scores.candidates.shape
+    assert (scores.cost[scores.candidates >= 0] >= 0).all()
+    assert np.isfinite(scores.cost[scores.candidates >= 0]).all()
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_batch_scores_like_single_runs(kind: str) -> None:
+    """Instances and fleets of different sizes in one batch, in any order."""
+    router = small_router(KINDS[kind])
+    days = [small_day(n, index=n) for n in (7, 40, 22)]
+    fleets = [
+        day.min_vehicles + extra for day, extra in zip(days, (1, 0, 1), strict=True)
+    ]
+    rows = [day.city_rows for day in days]
+    forward = score(router, encode(router, days, rows), fleets)
+    back = score(router, encode(router, days[::-1], rows[::-1]), fleets[::-1])[::-1]
+    for day, fleet, *batched in zip(days, fleets, forward, back, strict=True):
+        alone = NeuralScorer(router, day, day.city_rows)(fleet)
+        for found in batched:
+            assert np.array_equal(alone.seeds, found.seeds)
+            assert alone.candidates is not None
+            assert found.candidates is not None
+            assert np.array_equal(alone.candidates, found.candidates)
+            assert np.allclose(alone.cost, found.cost, atol=1e-5)
+
+
+def test_the_same_twice() -> None:
+    """Two runs give the same bytes; noise depends on its seed alone."""
+    router, day = small_router(RELATIVE), small_day(40)
+    encoded = encode(router, [day], [None])
+    once, twice = (score(router, encoded, [6])[0] for _ in range(2))
+    assert np.array_equal(once.cost, twice.cost)
+    noisy = [score(router, encoded, [6], noise=2.0, seed=s)[0] for s in (1, 1, 2)]
+    assert np.array_equal(noisy[0].seeds, noisy[1].seeds)
+    assert not np.array_equal(noisy[0].seeds, noisy[2].seeds)
+
+
+@pytest.mark.parametrize("fill", ["capacity", "mean"])
+def test_an_extra_vehicle(fill: str) -> None:
+    """With the mean fill K_min + 1 seeds are real; filled to Q they may be fewer."""
+    router = small_router(replace(KINDS["xy"], fill=fill))
+    for index in range(5):
+        day = small_day(40, index)
+        seeds = NeuralScorer(router, day)(day.min_vehicles + 1).seeds
+        if fill == "mean":
+            assert len(seeds) == day.min_vehicles + 1
+        else:
+            assert day.min_vehicles <= len(seeds) <= day.min_vehicles + 1
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("customers", [0, 1, 2])
+def test_tiny_days(kind: str, customers: int) -> None:
+    """No customer, one and two: no crash, no NaN."""
+    day = small_day(customers)
+    scores = NeuralScorer(small_router(KINDS[kind]), day, day.city_rows)(
+        max(1, day.min_vehicles)
+    )
+    assert scores.cost.shape[0] == customers
+    assert not np.isnan(scores.cost).any()
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_plan_rows_sum_to_one(kind: str) -> None:
+    """Each customer's shares add up to 1 and no vehicle carries far above Q."""
+    day = small_day(40)
+    scores = NeuralScorer(small_router(KINDS[kind]), day, day.city_rows)(
+        day.min_vehicles + 1
+    )
+    plan = transport_plan(day, scores)
+    assert plan.shape == (40, len(scores.seeds))
+    assert np.allclose(plan.sum(axis=1), 1.0, atol=1e-6)
+    loads = (day.demand_units[1:, None] * plan).sum(axis=0) / day.capacity_units
+    assert loads.max() < 1.05
+
+
+def test_plan_without_slack() -> None:
+    """Demand that is an exact multiple of Q leaves no slack and gives no NaN."""
+    day = Instance(
+        demands=[0, 5, 5, 5, 5],
+        capacity=10,
+        coords=[[0, 0], [1, 0], [1, 0.1], [-1, 0], [-1, 0.1]],
+    )
+    scores = NeuralScorer(small_router(RELATIVE), day)(2)
+    plan = transport_plan(day, scores)
+    assert np.isfinite(plan).all()
+    assert np.allclose(plan.sum(axis=0), 2.0, atol=0.02)
+
+
+def test_demand_units_not_demands() -> None:
+    """Fractional demands reach the networks as exact units: the scores agree."""
+    whole = small_day(20)
+    split = whole.replace(demands=whole.demands / 10, capacity=whole.capacity / 10)
+    router = small_router(RELATIVE)
+    mine, theirs = (NeuralScorer(router, day)(3) for day in (whole, split))
+    assert np.array_equal(mine.seeds, theirs.seeds)
+    assert np.allclose(mine.cost, theirs.cost, atol=1e-5)
+    assert nodes_of(split).demands.dtype == np.int64
