@@ -9,7 +9,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.answers import Answers, summary
-from clusterfirst.commands.console import emit, with_progress
+from clusterfirst.commands.console import emit, say, with_progress
 from clusterfirst.commands.reading import Reader, expand
 from clusterfirst.errors import ClusterfirstError
 
@@ -125,7 +125,8 @@ def demo(
     from clusterfirst.picture import write_picture
     from clusterfirst.solver import solve as solve_instance
 
-    day = read_orders(BUNDLED_ORDERS, bundled_city())
+    say("solving the bundled day; the very first run also compiles the kernels ...")
+    day = read_orders(BUNDLED_ORDERS, bundled_city()).replace(name="bundled day")
     result = solve_instance(day)
     make_folder(out.parent)
     write_picture(out, day, result.solution)
