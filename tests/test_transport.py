@@ -181,6 +181,21 @@ def test_permutations_and_constants(seed):
     assert torch.allclose(sinkhorn(shifted, EXACT).y, plain.y, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("anneal", [None, 0.1])
+@pytest.mark.parametrize("extra", [0, 1])
+def test_fast_iterations_equal_those_in_the_log_domain(dtype, anneal, extra):
+    """Without gradients the iterations are matrix products; the plan is the same."""
+    problem = padded(draw(11, n=50, capacity=50, extra=extra, dtype=dtype), 60, 9)
+    rounds = SinkhornSettings(0.002, 130, 0.0, anneal)
+    fast = sinkhorn(problem, rounds)
+    slow = sinkhorn(with_cost(problem, problem.cost.clone().requires_grad_()), rounds)
+    assert slow.log_y.requires_grad
+    loose = 1e-3 if dtype == torch.float32 else 1e-9
+    assert torch.allclose(fast.y, slow.y.detach(), atol=loose)
+    assert torch.equal(fast.iterations, slow.iterations)
+
+
 def test_equal_customers_and_vehicles_share_alike():
     """Where nothing tells vehicles apart, every customer is spread evenly."""
     problem = with_cost(draw(3), torch.zeros(1, 12, draw(3).cost.shape[2]).double())
