@@ -95,8 +95,10 @@ def problem_of(capsys: Capture) -> str:
         (["city", "sample", "--out", "c", "--layout", "x"], "--layout: found x"),
         (["city", "sample", "--out", "c", "--locations", "0"], "--locations: found 0"),
         (["city", "show", "nowhere"], "nowhere"),
+        (["solve", "x" * 5000 + ".vrp"], "File name too long"),
+        (["solve", "a\0b.vrp"], "embedded null byte"),
     ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+    ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
     words: list[str],
@@ -334,6 +336,8 @@ def test_the_suffix_of_out_chooses_the_format(
     starts = {"sol": b"Route #1:", "json": b"{", "csv": b"route,stop,id"}
     starts |= {"png": b"\x89PNG", "svg": b"<?xml"}
     assert out.read_bytes().startswith(starts[suffix])
+    if suffix in ("sol", "json"):
+        assert run("check", day, out) == 0
 
 
 def test_the_same_seed_gives_the_same_files(day: Path) -> None:

@@ -30,7 +30,7 @@ from clusterfirst.commands.console import (
 from clusterfirst.commands.judging import check, plot
 from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.solving import demo, solve
-from clusterfirst.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.errors import ClusterfirstError, InputError, Problem, quote
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as a shell reports a program that nobody listens to any more
@@ -122,6 +122,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(error, args)
         except typer.TyperException as error:
             return _fail(InputError(_usage_problem(error, args)), args)
+        except OSError as error:  # what no reader or writer has put into words
+            where = quote(str(error.filename or "file"))
+            rule = f"cannot be used: {error.strerror or error}"
+            return _fail(InputError(Problem("E102", where, rule=rule)), args)
         except MemoryError:
             problem = Problem("E733", "memory", rule="there is not enough of it")
             return _fail(InputError(problem), args)
