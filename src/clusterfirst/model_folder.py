@@ -8,6 +8,7 @@ that every number is finite, and never unpickles.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,15 +20,17 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch import Tensor
 
-from clusterfirst.checkpoint import MANIFEST, read_folder, write_folder
+from clusterfirst.checkpoint import MANIFEST, write_folder
 from clusterfirst.city import City
 from clusterfirst.errors import InputError, Problem
-from clusterfirst.instance import FloatArray, Instance, IntArray
+from clusterfirst.instance import Instance, IntArray
 from clusterfirst.model import ModelConfig, Router
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
+FILES = (WEIGHTS, "config.json", "provenance.json", "README.md")
 CITY_COORDS = "city.coords"
 MAX_BYTES = 200_000_000
 MATCH = 1e-6  # of the city's extent: how near a location must be to be known
@@ -63,6 +66,10 @@ class Model:
         if self.city is None:
             return None
         if instance.city_rows is not None and instance.city_hash == self.city.hash:
+            if instance.city_rows.max(initial=0) > self.city.num_locations:
+                got = f"row {instance.city_rows.max()}"
+                rule = f"the city has {self.city.num_locations} locations"
+                raise InputError(Problem("E405", "city_rows", got, rule))
             return instance.city_rows
         if instance.coords is None or instance.metric != self.city.metric:
             rule = f"model {self.name} knows its city by {self.city.metric} coordinates"
@@ -108,54 +115,124 @@ def save_model(folder: Path, model: Model, card: str) -> None:
 def load_model(name: str | Path) -> Model:
     """Load a shipped model by name, or a model folder by path."""
     folder = shipped().get(str(name), Path(name))
-    if not (folder / MANIFEST).is_file():
+    if not _is_model(folder):
         known = ", ".join(shipped()) or "none"
         rule = f"no such model folder; shipped models: {known}"
         raise InputError(Problem("E403", "model", str(name), rule))
     try:
-        files = read_folder(folder)
-        config = json.loads(files["config.json"])
-        tensors = load(files[WEIGHTS])
-        provenance = json.loads(files["provenance.json"])
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        rule = "the folder is damaged; install or train the model again"
-        raise InputError(Problem("E701", f"model {name}", str(error), rule)) from error
+        files = _read(folder)
+        config = _object(files, "config.json")
+        provenance = _object(files, "provenance.json")
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, error) from error
     if config.get("format") != FORMAT:
         rule = f"this program reads model format {FORMAT}"
         got = str(config.get("format"))
         raise InputError(Problem("E708", f"model {name}", got, rule))
-    return _build(folder.name, config, tensors, provenance)
-
-
-def _build(
-    name: str,
-    config: dict[str, Any],
-    tensors: dict[str, torch.Tensor],
-    provenance: dict[str, Any],
-) -> Model:
-    """Networks from verified bytes; wrong shapes and numbers are refused."""
-    coords = tensors.pop(CITY_COORDS, None)
-    for key, tensor in tensors.items():
-        if not bool(torch.isfinite(tensor).all()):
-            rule = "every weight must be finite"
-            raise InputError(Problem("E705", f"model {name}", key, rule))
-    router = Router(ModelConfig.from_dict(config["networks"]))
     try:
-        router.load_state_dict(tensors)
-    except RuntimeError as error:
-        rule = "names and shapes of the weights must fit config.json"
-        got = " ".join(str(error).split())
-        raise InputError(Problem("E704", f"model {name}", got, rule)) from error
+        tensors = load(files[WEIGHTS])
+    except (ValueError, KeyError, SafetensorError) as error:
+        raise _damaged(folder, error) from error
+    networks = ModelConfig.from_dict(config.get("networks"))
     city = None
-    if coords is not None:
-        points: FloatArray = coords.numpy()
-        about = config["city"]
-        city = City(points, metric=about["metric"], name=about["name"])
-        if city.hash != about["sha256"]:
-            rule = "the stored city must match its hash"
-            raise InputError(Problem("E706", f"model {name}", city.hash, rule))
-    router.eval()
-    return Model(name, router, provenance, city)
+    if networks.input == "psi":
+        coords = tensors.pop(CITY_COORDS, None)
+        city = _city(folder.name, config.get("city"), coords, networks.psi_rows)
+    return Model(folder.name, _router(folder.name, networks, tensors), provenance, city)
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        return (folder / MANIFEST).is_file()
+    except OSError:  # for example a name that is too long
+        return False
+
+
+def _damaged(folder: Path, error: Exception) -> InputError:
+    rule = "the folder is damaged; install or train the model again"
+    return InputError(Problem("E701", f"model {folder.name}", str(error), rule))
+
+
+def _read(folder: Path) -> dict[str, bytes]:
+    """The files of a model, each as its manifest says; no other file is opened."""
+    files = {}
+    manifest = _parsed((folder / MANIFEST).read_bytes(), MANIFEST)
+    if set(manifest) != set(FILES):
+        raise ValueError(f"{MANIFEST} does not list {', '.join(FILES)}")
+    for name in FILES:
+        place, expected = folder / name, manifest[name]
+        if not place.is_file() or place.stat().st_size > MAX_BYTES:
+            raise ValueError(f"{name} is missing, or larger than {MAX_BYTES} bytes")
+        files[name] = place.read_bytes()
+        found = hashlib.sha256(files[name]).hexdigest()
+        if not isinstance(expected, dict) or expected.get("sha256") != found:
+            raise ValueError(f"{name} does not match its SHA-256 in {MANIFEST}")
+    return files
+
+
+def _object(files: dict[str, bytes], name: str) -> dict[str, Any]:
+    return _parsed(files[name], name)
+
+
+def _parsed(data: bytes, name: str) -> dict[str, Any]:
+    """A JSON object, or ValueError."""
+    try:
+        values = json.loads(data)
+    except RecursionError:
+        values = None
+    except ValueError as error:
+        raise ValueError(f"{name} is not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{name} is no JSON object")
+    return values
+
+
+def _router(name: str, config: ModelConfig, tensors: dict[str, Tensor]) -> Router:
+    """Networks with these weights; wrong names, shapes and numbers are refused."""
+    with torch.device("meta"):  # shapes without memory: config.json may be anyone's
+        router = Router(config)
+    for key, wanted in router.state_dict().items():
+        found = tensors.get(key)
+        if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            got = f"{key} {_kind(found)}"
+            rule = f"config.json asks for {_kind(wanted)}"
+            raise InputError(Problem("E704", f"model {name}", got, rule))
+        _require_finite(name, key, found)
+    for key in tensors.keys() - router.state_dict().keys():
+        rule = "config.json knows no weights of this name"
+        raise InputError(Problem("E704", f"model {name}", key, rule))
+    router.load_state_dict(tensors, assign=True)
+    return router.eval()
+
+
+def _kind(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "missing"
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _require_finite(name: str, key: str, tensor: Tensor) -> None:
+    if not bool(torch.isfinite(tensor).all()):
+        rule = "every number must be finite"
+        raise InputError(Problem("E705", f"model {name}", key, rule))
+
+
+def _city(name: str, about: Any, coords: Tensor | None, rows: int) -> City:
+    """The city a model was trained for, checked against its hash."""
+    keys = ("metric", "name", "sha256")
+    listed = isinstance(about, dict) and all(
+        isinstance(about.get(key), str) for key in keys
+    )
+    if not listed or coords is None or _kind(coords) != f"float64 [{rows}, 2]":
+        got = f"{CITY_COORDS} {_kind(coords)}"
+        rule = f"a city with {', '.join(keys)} and one place per row of Psi is needed"
+        raise InputError(Problem("E704", f"model {name}", got, rule))
+    _require_finite(name, CITY_COORDS, coords)
+    city = City(coords.numpy(), metric=about["metric"], name=about["name"])
+    if city.hash != about["sha256"]:
+        rule = "the stored city must match its hash"
+        raise InputError(Problem("E706", f"model {name}", city.hash, rule))
+    return city
 
 
 def shipped() -> dict[str, Path]:
