@@ -44,6 +44,8 @@ class Work:
     seed: int = 0
     assign: str | None = None  # decoding by name; None: the method's own choice
     fleet: str = "best"
+    model: str | None = None  # weights for the neural method, by name or folder
+    new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
     on_improvement: Callable[[float, Clusters], None] | None = None
     best: Clusters | None = None
     best_cost: float = np.inf

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,7 @@ def save_model(folder: Path, model: Model, card: str) -> None:
     )
 
 
+@cache
 def load_model(name: str | Path) -> Model:
     """Load a shipped model by name, or a model folder by path."""
     folder = shipped().get(str(name), Path(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,7 +11,9 @@ import torch
 from clusterfirst.cluster import SeedBatch
 from clusterfirst.inputs import NodeArrays, NodeBatch, collate
 from clusterfirst.instance import FloatArray, Instance, IntArray
+from clusterfirst.method import ScoreStream, Work
 from clusterfirst.model import Router
+from clusterfirst.model_folder import load_model
 from clusterfirst.scores import Scores
 from clusterfirst.seeds import SeedOutput, decode_seeds
 from clusterfirst.transport import (
@@ -21,6 +23,7 @@ from clusterfirst.transport import (
     sinkhorn,
 )
 
+DEFAULT_MODEL = "general"
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 
 
@@ -52,6 +55,22 @@ class NeuralScorer:
     def __call__(self, vehicles: int) -> Scores:
         """Return seeds and costs for this fleet."""
         return score(self.router, self.encoded, [vehicles])[0]
+
+
+def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
+    """Encode the instance now; yield scores for each fleet size when asked."""
+    model = load_model(work.model or DEFAULT_MODEL)
+    rows = model.rows_of(work.instance, borrow=work.new_locations == "nearest")
+    scorer = NeuralScorer(model.router, work.instance, rows)
+    return _each_fleet(work, scorer, fleets)
+
+
+def _each_fleet(work: Work, scorer: NeuralScorer, fleets: Sequence[int]) -> ScoreStream:
+    for vehicles in fleets:
+        scores = scorer(vehicles)
+        if work.assign in ("sparse", "hard"):
+            scores = replace(scores, plan=transport_plan(work.instance, scores))
+        yield scores
 
 
 @torch.inference_mode()

@@ -38,6 +38,7 @@ from clusterfirst.solution import Solution, Verdict, judge
 
 ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
 FLEETS = ("kmin", "best")
+NEW_LOCATIONS = ("refuse", "nearest")
 TIME_LIMITS = (0.05, 86_400.0)
 ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
 ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
@@ -51,6 +52,7 @@ METHODS: dict[str, str] = {
     "sweep": "clusterfirst.sweep:sweep",
     "petal": "clusterfirst.petal:petal",
     "savings": "clusterfirst.savings:savings",
+    "neural": "clusterfirst.solver:neural",
 }
 
 
@@ -73,6 +75,9 @@ class SolveOptions:
         Improve the method's routes by local search between routes.
     model
         Weights for the neural method: a name or a folder.
+    new_locations
+        What a model of one city does with locations it does not know: "refuse", or
+        "nearest" to borrow what it knows of the nearest one.
     """
 
     method: str = "fisher-jaikumar"
@@ -83,6 +88,7 @@ class SolveOptions:
     fleet: str = "best"
     polish: bool = False
     model: str | None = None
+    new_locations: str = "refuse"
 
     def __post_init__(self) -> None:
         limit, count = self.time_limit, self.iterations
@@ -124,6 +130,13 @@ class SolveOptions:
                 self.fleet,
                 self.fleet in FLEETS,
                 f"one of {', '.join(FLEETS)}",
+            ),
+            (
+                "E404",
+                "new_locations",
+                self.new_locations,
+                self.new_locations in NEW_LOCATIONS,
+                f"one of {', '.join(NEW_LOCATIONS)}",
             ),
         ]
         problems = [
@@ -188,19 +201,21 @@ def versions() -> dict[str, str]:
     return found
 
 
-def warm_up(method: str = "fisher-jaikumar") -> float:
+def warm_up(method: str = "fisher-jaikumar", model: str | None = None) -> float:
     """Load and compile what a method needs, once per process; return the seconds."""
     start = time.perf_counter()
-    _warm_once(method)
+    _warm_once(method, model)
     return time.perf_counter() - start
 
 
 @cache
-def _warm_once(method: str) -> None:
+def _warm_once(method: str, model: str | None) -> None:
     """Run the method on a toy: every kernel gets compiled or loaded on the way."""
     points = np.random.default_rng(0).random((41, 2))
     toy = Instance(np.array([0] + [1, 2] * 20), capacity=30, coords=points)
-    work = Work(toy, Deadline.never(), iterations=3)
+    work = Work(
+        toy, Deadline.never(), iterations=3, model=model, new_locations="nearest"
+    )
     _run_method(work, method)
     _safe_routes(toy, None, Deadline.after(1.0))
 
@@ -222,7 +237,7 @@ def solve(
     instance.require_feasible()
     if instance.num_customers < 1:
         return _finish(Work(instance, Deadline.never(), best=[]), options, 0.0, False)
-    startup = warm_up(options.method)
+    startup = warm_up(options.method, options.model)
     start = time.perf_counter()
     limit = options.time_limit
     if limit is None and options.iterations is None:
@@ -237,6 +252,8 @@ def solve(
         options.seed,
         options.assign,
         options.fleet,
+        options.model,
+        options.new_locations,
         on_improvement,
     )
     interrupted = False
@@ -374,6 +391,15 @@ def fisher_jaikumar(work: Work) -> None:
 
     rng = np.random.default_rng(work.seed)
     run_stream(work, stream(work.instance, fleets(work), rng))
+
+
+def neural(work: Work) -> None:
+    """The network's seeds and costs, once per fleet size: no search."""
+    from clusterfirst.neural import neural_scores
+
+    with work.stage("encode"):
+        stream = neural_scores(work, fleets(work))
+    run_stream(work, stream)
 
 
 def fleets(work: Work) -> list[int]:
