@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -333,6 +334,30 @@ def test_kill_and_resume(tmp_path: Path, kind: str, budget: str) -> None:
         merge([out], tmp_path / "a")
         merge([tmp_path / "whole"], tmp_path / "b")
         assert _bytes(tmp_path / "a") == _bytes(tmp_path / "b")
+
+
+@needs_hygese
+def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
+    """As from a terminal, to all processes: exit code 130, no traceback, resumable."""
+    command = "label world --customers 12 --count 100000 --iterations 40 --workers 2"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clusterfirst", *command.split(), "--out", tmp_path],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    end = time.monotonic() + PATIENCE
+    while sum(map(os.path.getsize, shard_paths(tmp_path))) < 1000:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, words = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "Traceback" not in words
+    made = len(read_labels(tmp_path))
+    assert made > 2
+    few = LabelOptions(12, made, iterations=40)
+    assert label(world(seed=0), tmp_path, few).found >= made - 1
 
 
 @pytest.mark.parametrize(

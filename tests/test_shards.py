@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import resource
 import signal
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +129,43 @@ def test_a_kill_at_every_system_call_loses_nothing_acknowledged(
         if not os.WIFSIGNALED(status):
             break
     assert call > 2 * len(BODIES)  # every write and fsync was a point of death
+
+
+def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
+    """A writer killed again and again: every record it reported is there, once.
+
+    `CLUSTERFIRST_KILLS` sets the number of kills (LOG.md has a run with 200).
+    """
+    rng = random.Random(7)
+    bodies = [rng.randbytes(rng.randrange(300)) for _ in range(10_000)]
+    had = 0
+    for _ in range(int(os.environ.get("CLUSTERFIRST_KILLS", "10"))):
+        ours, theirs = os.pipe()
+        child = os.fork()
+        if not child:
+            warnings.simplefilter("ignore")
+            with ShardWriter(tmp_path, SOURCE) as writer:
+                for number in range(had, len(bodies)):
+                    writer.append(bodies[number])
+                    os.write(theirs, number.to_bytes(4, "little"))
+            os._exit(0)
+        os.close(theirs)
+        time.sleep(rng.uniform(0, 0.05))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with os.fdopen(ours, "rb") as acknowledgements:
+            said = acknowledgements.read()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            found = _bodies(tmp_path) if tmp_path.exists() else []
+        reported = int.from_bytes(said[-4:], "little") + 1 if said else had
+        assert found == bodies[: len(found)]
+        assert len(found) >= reported
+        had = len(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        write_shards(tmp_path, SOURCE, bodies[had:])
+    assert _bodies(tmp_path) == bodies
 
 
 def test_every_truncation_leaves_a_good_prefix(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Every process is a fresh interpreter (never a fork: torch, HiGHS and numba keep
 threads that do not survive one) that answers one call at a time over a private
-pipe. It ignores Ctrl-C, which is the parent's to handle, and the kernel ends it
+pipe. It does not see Ctrl-C, which is the parent's to handle, and the kernel ends it
 when the parent dies, however that happens.
 """
 
@@ -50,14 +50,20 @@ class Child:
         # One thread of linear algebra each: the parallelism is in the processes.
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         code = "from clusterfirst.engine import _serve; _serve()"
-        with theirs:
+        command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
+        # Children inherit the mask: Ctrl-C, which a terminal sends to all, is ours.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())],
+                command,
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # native solvers print; answers use the pipe
                 env=environment | dict(os.environ) | {"PYTHONPATH": _search_path()},
             )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            theirs.close()
         self.connection = ours
 
     @property
@@ -283,7 +289,6 @@ def _serve() -> None:
     """Answer calls until the pipe closes; the main function of a child."""
     connection = Connection(int(sys.argv[1]))
     _die_with_parent(int(sys.argv[2]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
             function, argument = connection.recv()

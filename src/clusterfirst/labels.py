@@ -7,6 +7,7 @@ writes, so a killed run loses at most the label each worker had in hand.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,15 @@ from clusterfirst.instance import Instance
 from clusterfirst.label_import import import_labels
 from clusterfirst.labelset import LabelSet, LabelView, read_labels
 from clusterfirst.pyvrp_teacher import require_pyvrp, solve_with_pyvrp
-from clusterfirst.records import Identity, Record, of_solution, preference
+from clusterfirst.records import (
+    FAILURE,
+    Identity,
+    Record,
+    heads,
+    identities,
+    of_solution,
+    preference,
+)
 from clusterfirst.shard_writer import ShardWriter, write_shards
 from clusterfirst.shards import read_shards
 from clusterfirst.solution import Solution, judge
@@ -217,23 +226,17 @@ def _id(task: _LabelTask) -> Identity:
 
 def _held(folder: Path, source: Source, options: LabelOptions) -> set[Identity]:
     """Identities of the labels that need not be made again."""
-    held = set()
+    held: set[Identity] = set()
     for found, bodies in read_shards(folder):
-        if found.key != source.key:
-            continue
-        for record in map(Record.decode, bodies):
-            if not record.failure and _suffices(record.settings, options):
-                held.add(record.identity)
+        if found.key == source.key:
+            head = heads(bodies)
+            enough = (
+                head["iterations"] >= options.iterations
+                if options.iterations is not None
+                else head["seconds"] >= options.seconds
+            ) & (head["kind"] != FAILURE)
+            held.update(itertools.compress(identities(bodies), enough.tolist()))
     return held
-
-
-def _suffices(made: HgsSettings | None, options: LabelOptions) -> bool:
-    if made is None:
-        return True
-    if options.seconds is not None:
-        return made.seconds is not None and made.seconds >= options.seconds
-    assert options.iterations is not None
-    return made.iterations is not None and made.iterations >= options.iterations
 
 
 def merge(folders: Sequence[str | Path], out: str | Path) -> int:
@@ -256,8 +259,7 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> int:
             if source.name < other.name:
                 sources[source.key] = source
             chosen = best.setdefault(source.key, {})
-            for body in bodies:
-                identity = Record.decode(body).identity
+            for identity, body in zip(identities(bodies), bodies, strict=True):
                 rival = chosen.get(identity)
                 if rival is None or preference(body) < preference(rival):
                     chosen[identity] = body

@@ -154,6 +154,14 @@ def heads(bodies: Sequence[bytes]) -> npt.NDArray[Any]:
     return np.frombuffer(b"".join(b[: HEAD.size] for b in bodies), HEAD_DTYPE)
 
 
+def identities(bodies: Sequence[bytes]) -> list[Identity]:
+    """Return `Record.identity` of many bodies, quickly."""
+    head = heads(bodies)
+    teachers = [TEACHERS[number] for number in head["teacher"]]
+    sizes, indices = head["customers"].tolist(), head["index"].tolist()
+    return list(zip(sizes, indices, teachers, head["seed"].tolist(), strict=True))
+
+
 def decode_alike(bodies: Sequence[bytes]) -> npt.NDArray[Any]:
     """Read labels of one size and one layout into a structured array at once."""
     first = np.frombuffer(bodies[0], HEAD_DTYPE, count=1)[0]
