@@ -16,7 +16,7 @@ import numpy as np
 
 from clusterfirst.city import City
 from clusterfirst.errors import InputError, Problem
-from clusterfirst.files.source import number_hint, plain_number
+from clusterfirst.files.source import Complaints, number_hint, plain_number
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.instance import FloatArray, Instance, Metric
 
@@ -62,21 +62,20 @@ def parse_table(text: str, wanted: Sequence[tuple[str, ...]]) -> Table:
         rule = f"columns {needed} are needed, each once"
         got = separator.join(header)
         raise InputError(Problem("E311", f"line {header_line}", got, rule))
-    problems = []
+    wrong = Complaints()
     for line, cells in rows[1:]:
         if len(cells) != len(columns):
             rule = f"{len(columns)} are needed, as in the header"
             got = f"{len(cells)} fields"
-            problems.append(Problem("E312", f"line {line}", got, rule))
+            wrong.complain("E312", f"line {line}", got, rule)
         elif any("\n" in cell for cell in cells):
             rule = "a field must not go over several lines"
-            problems.append(Problem("E312", f"line {line}", "a line break", rule))
-    if problems:
-        raise InputError(problems)
+            wrong.complain("E312", f"line {line}", "a line break", rule)
+    wrong.stop_if_wrong()
     return Table(columns, rows[1:])
 
 
-def _numbers(table: Table, name: str, problems: list[Problem]) -> list[float]:
+def _numbers(table: Table, name: str, wrong: Complaints) -> list[float]:
     values = []
     for line, cell in zip(table.lines(), table.column(name), strict=True):
         value = plain_number(cell)
@@ -84,22 +83,22 @@ def _numbers(table: Table, name: str, problems: list[Problem]) -> list[float]:
             rule = "a finite number is needed"
             where = f"line {line} {name}"
             got = cell or "an empty cell"
-            problems.append(Problem("E313", where, got, rule, number_hint(cell)))
+            wrong.complain("E313", where, got, rule, number_hint(cell))
         values.append(value or 0.0)
     return values
 
 
-def _check_ids(table: Table, problems: list[Problem], hint: str = "") -> None:
+def _check_ids(table: Table, wrong: Complaints, hint: str = "") -> None:
     """Refuse empty ids and, with both lines, ids that appear twice."""
     first: dict[str, int] = {}
     for line, name in zip(table.lines(), table.column("id"), strict=True):
         if not name:
-            problems.append(
-                Problem("E308", f"line {line} id", "an empty cell", "an id is needed")
+            wrong.complain(
+                "E308", f"line {line} id", "an empty cell", "an id is needed"
             )
         elif name in first:
             rule = f"already used in line {first[name]}"
-            problems.append(Problem("E308", f"line {line} id", name, rule, hint))
+            wrong.complain("E308", f"line {line} id", name, rule, hint)
         first.setdefault(name, line)
 
 
@@ -108,15 +107,14 @@ def parse_locations(text: str, depot: str) -> tuple[FloatArray, list[str], Metri
     table = parse_table(text, [("id", "x", "y"), ("id", "lat", "lon")])
     degrees = "lat" in table.columns and "lon" in table.columns
     axes = ("lon", "lat") if degrees else ("x", "y")
-    problems: list[Problem] = []
-    _check_ids(table, problems)
-    coords = np.array([_numbers(table, axis, problems) for axis in axes]).T
+    wrong = Complaints()
+    _check_ids(table, wrong)
+    coords = np.array([_numbers(table, axis, wrong) for axis in axes]).T
     ids = table.column("id")
     if depot not in ids:
         rule = "no location has this id; name the depot's (--depot ID)"
-        problems.append(Problem("E118", "depot", depot, rule))
-    if problems:
-        raise InputError(problems)
+        wrong.complain("E118", "depot", depot, rule)
+    wrong.stop_if_wrong()
     at = ids.index(depot)
     order = [at, *range(at), *range(at + 1, len(ids))]
     metric: Metric = "greatcircle" if degrees else "euclidean"
@@ -137,25 +135,24 @@ def format_locations(city: City) -> str:
 def parse_orders(text: str, city: City) -> tuple[list[int], list[float]]:
     """Return the city rows and demands of a day; every wrong line is named."""
     table = parse_table(text, [("id", "demand")])
-    problems: list[Problem] = []
-    _check_ids(table, problems, hint="add the demands up in one line")
-    demands = _numbers(table, "demand", problems)
+    wrong = Complaints()
+    _check_ids(table, wrong, hint="add the demands up in one line")
+    demands = _numbers(table, "demand", wrong)
     for line, name, demand in zip(
         table.lines(), table.column("id"), demands, strict=True
     ):
         if demand < 0:
             where = f"line {line} demand"
             rule = "it must be at least 0"
-            problems.append(Problem("E133", where, plain_text(demand), rule))
+            wrong.complain("E133", where, plain_text(demand), rule)
         row = city.row_of.get(name)
         if row is None and name:
             rule = f"city {city.name or '(no name)'} has no such location"
-            problems.append(Problem("E407", f"line {line} id", name, rule))
+            wrong.complain("E407", f"line {line} id", name, rule)
         elif row == 0:
             rule = "this is the depot, which orders nothing"
-            problems.append(Problem("E407", f"line {line} id", name, rule))
-    if problems:
-        raise InputError(problems)
+            wrong.complain("E407", f"line {line} id", name, rule)
+    wrong.stop_if_wrong()
     return [city.row_of[name] for name in table.column("id")], demands
 
 

@@ -11,14 +11,14 @@ import difflib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from clusterfirst.errors import MAX_LINES, InputError, Problem, quote
 from clusterfirst.files.atomic import write_text
-from clusterfirst.files.source import Limits, check_title
+from clusterfirst.files.source import Complaints, Limits, check_title
 from clusterfirst.instance import Instance
 
 FORMAT = "clusterfirst-instance"
@@ -128,20 +128,8 @@ def _lines(value: Any) -> str:
 # --- checking a document, key by key --------------------------------------------
 
 
-@dataclass
-class Checker:
+class Checker(Complaints):
     """Takes values out of a parsed document and remembers what is wrong."""
-
-    problems: list[Problem] = field(default_factory=list)
-
-    def complain(self, code: str, where: str, got: str, rule: str) -> None:
-        """Remember one broken rule."""
-        self.problems.append(Problem(code, where, got, rule))
-
-    def stop_if_wrong(self) -> None:
-        """Raise what has been found so far."""
-        if self.problems:
-            raise InputError(self.problems)
 
     def mapping(self, value: Any, where: str, keys: set[str]) -> dict[str, Any]:
         """Return an object without unknown keys."""

@@ -12,6 +12,7 @@ import math
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,13 @@ import numpy.typing as npt
 
 from clusterfirst.city import City
 from clusterfirst.errors import InputError, Problem, quote
-from clusterfirst.files.source import Limits, check_title, plain_number
+from clusterfirst.files.source import (
+    Limits,
+    check_title,
+    number_hint,
+    plain_number,
+    plain_numbers,
+)
 from clusterfirst.instance import Instance, IntArray, Rounding
 from clusterfirst.solution import Solution
 
@@ -116,17 +123,20 @@ def _lehd_entry(index: int, number: int, line: str, context: SetContext) -> Entr
 
 def _lehd_fields(number: int, line: str) -> dict[str, list[float]]:
     fields: dict[str, list[float]] = {key: [] for key in LEHD_KEYS}
-    seen: list[str] = []
-    for word in line.strip().rstrip(",").split(","):
-        word = word.strip()
-        if word in fields and word not in seen:
-            seen.append(word)
-            continue
-        value = plain_number(word)
-        if value is None or not seen:
-            rule = f"a number or one of {', '.join(LEHD_KEYS)}, each once, is needed"
-            raise InputError(Problem("E331", f"line {number}", word, rule))
-        fields[seen[-1]].append(value)
+    words = [word.strip() for word in line.strip().rstrip(",").split(",")]
+    starts = [i for i, word in enumerate(words) if word in fields]
+    seen = [words[i] for i in starts]
+    if starts[:1] != [0] or len(set(seen)) != len(seen):
+        rule = f"each of {', '.join(LEHD_KEYS)} once, depot first, is needed"
+        raise InputError(Problem("E331", f"line {number}", line, rule))
+    for start, stop in pairwise([*starts, len(words)]):
+        values = plain_numbers(words[start + 1 : stop])
+        if values is None:
+            bad = next(w for w in words[start + 1 : stop] if plain_number(w) is None)
+            rule = "a finite number is needed"
+            where = f"line {number} {words[start]}"
+            raise InputError(Problem("E331", where, bad, rule, number_hint(bad)))
+        fields[words[start]] = values
     for key in LEHD_KEYS[:4]:
         if key not in seen:
             rule = f"{key} is missing"

@@ -11,7 +11,7 @@ from typing import Any
 
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.json_files import Checker, parse_json
-from clusterfirst.files.source import plain_number
+from clusterfirst.files.source import Complaints, plain_number
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.instance import Instance
 from clusterfirst.solution import Solution, judge
@@ -22,7 +22,7 @@ VERSION = 1
 
 def parse_sol(text: str) -> tuple[Solution, float | None]:
     """Return the routes and the stated cost of a .sol file."""
-    problems: list[Problem] = []
+    wrong = Complaints()
     routes: list[list[int]] = []
     costs: list[float] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -36,23 +36,22 @@ def parse_sol(text: str) -> tuple[Solution, float | None]:
             bad = [w for w in words if not re.fullmatch(r"[+-]?[0-9]{1,18}", w)]
             for word in bad:
                 rule = "customers are whole numbers"
-                problems.append(Problem("E811", where, word, rule))
+                wrong.complain("E811", where, word, rule)
             routes.append([] if bad else [int(word) for word in words])
         elif title[:1] == ["cost"] and len(title) + len(words) == 2:
             value = plain_number([*title, *words][1])
             if value is None:
                 rule = "a finite number is needed as the cost"
-                problems.append(Problem("E812", where, line, rule))
+                wrong.complain("E812", where, line, rule)
             else:
                 costs.append(value)
         else:
             rule = '"Route #1: 3 4" or "Cost 12" is needed'
-            problems.append(Problem("E811", where, line, rule))
+            wrong.complain("E811", where, line, rule)
     if len(set(costs)) > 1:
         got = ", ".join(plain_text(cost) for cost in costs)
-        problems.append(Problem("E812", "cost", got, "it is given more than once"))
-    if problems:
-        raise InputError(problems)
+        wrong.complain("E812", "cost", got, "it is given more than once")
+    wrong.stop_if_wrong()
     return Solution(routes), costs[0] if costs else None
 
 

@@ -6,13 +6,14 @@ gets one sentence, whatever its format.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusterfirst.errors import InputError, InputWarning, Problem, quote
@@ -28,6 +29,7 @@ PACKED = {
 }
 # Plain digits only: float() would also take "1_000", "nan" and Arabic digits.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER_CHARACTERS = set("0123456789+-.eE")
 MAX_NUMBER_LENGTH = 400  # no float needs more, however it is written
 
 
@@ -40,6 +42,27 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+MAX_COMPLAINTS = 1000  # a file with more faults than this is given up at once
+
+
+@dataclass
+class Complaints:
+    """What is wrong with a file, collected so that a user sees all of it at once."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def complain(
+        self, code: str, where: str, got: str = "", rule: str = "", hint: str = ""
+    ) -> None:
+        """Remember one broken rule."""
+        self.problems.append(Problem(code, where, got, rule, hint))
+        if len(self.problems) >= MAX_COMPLAINTS:
+            self.stop_if_wrong()
+
+    def stop_if_wrong(self) -> None:
+        """Raise what has been found so far."""
+        if self.problems:
+            raise InputError(self.problems)
 
 
 @contextmanager
@@ -111,7 +134,20 @@ def plain_number(text: str) -> float | None:
     if len(text) > MAX_NUMBER_LENGTH or not _NUMBER.fullmatch(text):
         return None
     value = float(text)
-    return value if abs(value) != float("inf") else None
+    return value if abs(value) != math.inf else None
+
+
+def plain_numbers(words: Sequence[str]) -> list[float] | None:
+    """Return many plain numbers quickly, or None if any word is not one."""
+    if not set("".join(words)) <= _NUMBER_CHARACTERS:
+        return None
+    if max(map(len, words), default=0) > MAX_NUMBER_LENGTH:
+        return None
+    try:
+        values = [float(word) for word in words]
+    except ValueError:
+        return None
+    return None if math.inf in map(abs, values) else values
 
 
 def number_hint(text: str) -> str:

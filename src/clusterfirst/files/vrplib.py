@@ -9,17 +9,18 @@ is the k-th node that is not the depot, as in .sol files, and that number is its
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.source import (
+    Complaints,
     Limits,
     check_title,
     number_hint,
     plain_number,
+    plain_numbers,
     warn,
 )
 from clusterfirst.instance import MAX_COORDINATE, FloatArray, Instance
@@ -37,6 +38,7 @@ KEYS = {
     "DISPLAY_DATA_TYPE",
 }
 LIMIT_KEYS = {"DISTANCE", "SERVICE_TIME"}  # other problems, unless they are 0
+KNOWN_KEYS = KEYS | LIMIT_KEYS
 SECTIONS = {
     "NODE_COORD_SECTION",
     "DEMAND_SECTION",
@@ -57,30 +59,20 @@ TRIANGLES = {
     "UPPER_COL": ("lower", -1),
     "UPPER_DIAG_COL": ("lower", 0),
 }
-_NUMBER_CHARACTERS = set("0123456789+-.eE")
+_NUMBER_STARTS = set("0123456789+-.")
 _KEYWORD = re.compile(r"([A-Za-z][A-Za-z_0-9]*)\s*(:?)\s*(.*)")
 
 Row = tuple[int, list[str]]  # line number and words
 
 
 @dataclass
-class _Scan:
+class _Scan(Complaints):
     """The lines of a file, sorted into keys and sections."""
 
     keys: dict[str, tuple[str, int]] = field(default_factory=dict)
     sections: dict[str, list[Row]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     last_line: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-    def complain(
-        self, code: str, where: str, got: str = "", rule: str = "", hint: str = ""
-    ) -> None:
-        self.problems.append(Problem(code, where, got, rule, hint))
-
-    def stop_if_wrong(self) -> None:
-        if self.problems:
-            raise InputError(self.problems)
 
     def value(self, key: str) -> str:
         return self.keys.get(key, ("", 0))[0]
@@ -137,7 +129,7 @@ def _scan(text: str) -> _Scan:
         if ended:
             scan.complain("E110", f"line {number}", line, "nothing may follow EOF")
             break
-        keyword = _KEYWORD.fullmatch(line)
+        keyword = None if line[0] in _NUMBER_STARTS else _KEYWORD.fullmatch(line)
         if keyword is None:
             if rows is None:
                 rule = "a keyword such as DIMENSION is needed here"
@@ -155,7 +147,7 @@ def _scan(text: str) -> _Scan:
             rows = scan.sections.setdefault(key, [])
             if rest:
                 rows.append((number, rest.split()))
-        elif colon or key in KEYS | LIMIT_KEYS:
+        elif colon or key in KNOWN_KEYS:
             rows = None
             _add_key(scan, key, rest.strip(), number)
         else:
@@ -166,7 +158,7 @@ def _scan(text: str) -> _Scan:
 
 
 def _add_key(scan: _Scan, key: str, value: str, number: int) -> None:
-    if key not in KEYS | LIMIT_KEYS:
+    if key not in KNOWN_KEYS:
         scan.unknown.append(key)
         return
     before, line = scan.keys.get(key, (value, number))
@@ -267,75 +259,65 @@ def _check_widths(scan: _Scan) -> None:
                 scan.complain("E112", f"line {number}", got, rule)
 
 
-def _numbered(scan: _Scan, section: str) -> list[tuple[int, Row]]:
-    """Rows of a table as (node id, row)."""
-    rows = []
-    for number, words in scan.sections[section]:
-        node = _whole(words[0])
-        if node is None:
-            rule = f"a node id is needed in {section}"
-            scan.complain("E116", f"line {number}", words[0], rule)
-        else:
-            rows.append((node, (number, words)))
-    scan.stop_if_wrong()
-    return rows
-
-
 def _coordinates(scan: _Scan, size: int) -> FloatArray:
     section = "NODE_COORD_SECTION"
-    count = len(scan.sections[section])
-    if count != size:
-        rule = f"{section} has {count} rows"
+    rows = scan.sections[section]
+    if len(rows) != size:
+        rule = f"{section} has {len(rows)} rows"
         scan.complain("E113", "DIMENSION", str(size), rule)
         scan.stop_if_wrong()
-    rows = _numbered(scan, section)
-    seen: dict[int, int] = {}
-    for expected, (node, (number, _)) in enumerate(rows, start=1):
-        if node in seen:
-            rule = f"it appears twice (first in line {seen[node]})"
-            scan.complain("E116", f"line {number}", f"node id {node}", rule)
-        elif node != expected:
+    seen: dict[str, int] = {}
+    for expected, (number, words) in enumerate(rows, start=1):
+        if words[0] in seen:
+            rule = f"it appears twice (first in line {seen[words[0]]})"
+            scan.complain("E116", f"line {number}", f"node id {words[0]}", rule)
+        elif words[0] != str(expected):
             rule = f"ids are 1, 2, 3 ... in file order: {expected} is needed"
-            scan.complain("E116", f"line {number}", f"node id {node}", rule)
-        seen.setdefault(node, number)
+            scan.complain("E116", f"line {number}", f"node id {words[0]}", rule)
+        seen.setdefault(words[0], number)
     scan.stop_if_wrong()
-    coords = np.zeros((size, 2))
-    for i, (node, (number, words)) in enumerate(rows):
-        for axis, label in enumerate("xy"):
-            where = f"line {number}: node {node} {label}"
-            value = plain_number(words[axis + 1])
-            if value is None:
-                word = words[axis + 1]
-                rule = "a finite number is needed"
-                scan.complain("E131", where, word, rule, number_hint(word))
-            elif abs(value) > MAX_COORDINATE:
-                rule = f"the absolute value must be at most {MAX_COORDINATE:g}"
-                scan.complain("E132", where, words[axis + 1], rule)
-            else:
-                coords[i, axis] = value
-    return coords
+    columns = [_column(scan, rows, axis) for axis in (1, 2)]
+    return np.array(columns).T
+
+
+def _column(scan: _Scan, rows: list[Row], axis: int) -> list[float]:
+    """One coordinate of every node; a wrong one is named."""
+    values = plain_numbers([words[axis] for _, words in rows])
+    if values is not None and max(map(abs, values)) <= MAX_COORDINATE:
+        return values
+    for number, words in rows:
+        where = f"line {number}: node {words[0]} {'xy'[axis - 1]}"
+        value, word = plain_number(words[axis]), words[axis]
+        if value is None:
+            rule = "a finite number is needed"
+            scan.complain("E131", where, word, rule, number_hint(word))
+        elif abs(value) > MAX_COORDINATE:
+            rule = f"the absolute value must be at most {MAX_COORDINATE:g}"
+            scan.complain("E132", where, word, rule)
+    return [0.0] * len(rows)
 
 
 def _demands(scan: _Scan, size: int) -> FloatArray:
     demands = np.full(size, np.nan)
     seen: dict[int, int] = {}
-    for node, (number, words) in _numbered(scan, "DEMAND_SECTION"):
-        where = f"line {number}: node {node} demand"
-        value = plain_number(words[1])
-        if node in seen:
-            rule = f"node id {node} appears twice (first in line {seen[node]})"
-            scan.complain("E116", where, words[1], rule)
-        elif not 1 <= node <= size:
+    for number, (name, word) in scan.sections["DEMAND_SECTION"]:
+        node, value = _whole(name), plain_number(word)
+        where = f"line {number}: node {name} demand"
+        if node is None or not 1 <= node <= size:
             rule = f"nodes are numbered 1 to {size}"
-            scan.complain("E117", where, f"node {node}", rule)
+            scan.complain("E117", where, f"node {name}", rule)
+        elif node in seen:
+            rule = f"node id {node} appears twice (first in line {seen[node]})"
+            scan.complain("E116", where, word, rule)
         elif value is None:
             rule = "a finite number is needed"
-            scan.complain("E134", where, words[1], rule, number_hint(words[1]))
+            scan.complain("E134", where, word, rule, number_hint(word))
         elif value < 0:
-            scan.complain("E133", where, words[1], "it must be at least 0")
+            scan.complain("E133", where, word, "it must be at least 0")
         else:
             demands[node - 1] = value
-        seen.setdefault(node, number)
+        if node is not None:
+            seen.setdefault(node, number)
     for i in np.flatnonzero(np.isnan(demands)).tolist():
         if i + 1 not in seen:
             rule = "every node needs a demand"
@@ -376,16 +358,14 @@ def _matrix(scan: _Scan, size: int) -> FloatArray:
     return np.maximum(matrix, matrix.T)
 
 
-def _weights(scan: _Scan, row: Row) -> FloatArray:
+def _weights(scan: _Scan, row: Row) -> list[float]:
     number, words = row
-    if set("".join(words)) <= _NUMBER_CHARACTERS:
-        with suppress(ValueError):  # the fast way, for large matrices
-            values = np.array([float(word) for word in words])
-            if np.isfinite(values).all() and (values >= 0).all():
-                return values
+    values = plain_numbers(words)
+    if values is not None and min(values, default=0) >= 0:
+        return values
     for word in words:
         value = plain_number(word)
         if value is None or value < 0:
             rule = "a finite distance of at least 0 is needed"
             scan.complain("E131", f"line {number}", word, rule, number_hint(word))
-    return np.zeros(len(words))
+    return []
