@@ -51,6 +51,11 @@ def test_row_of_is_the_inverse_of_ids(city: City) -> None:
     assert [city.row_of[name] for name in city.ids] == list(range(len(city.ids)))
 
 
+def test_minus_zero_is_the_same_place() -> None:
+    """-0 and 0 are one coordinate and give one hash."""
+    assert City(np.array([[0.0, -0.0]])).hash == City(np.array([[0.0, 0.0]])).hash
+
+
 def test_defaults_of_a_day() -> None:
     """A day takes the city's capacity and fleet unless told otherwise."""
     city = City(np.zeros((3, 2)), capacity=7, vehicles=2)

@@ -229,7 +229,7 @@ def test_reference_routes_of_our_sets(tmp_path: Path) -> None:
     """Flat routes "0 a b 0 c 0" come back as routes."""
     np.savez(
         tmp_path / "a.npz",
-        coords=np.zeros((1, 4, 2)),
+        coords=np.full((1, 4, 2), 0.5),
         demand=np.array([[0, 1, 1, 1]]),
         capacity=np.array(2),
         ref_cost=np.array([0.0]),

@@ -53,7 +53,8 @@ class City:
     def hash(self) -> str:
         """SHA-256 of metric and coordinates; ids may be renamed without harm."""
         digest = hashlib.sha256(self.metric.encode())
-        digest.update(np.ascontiguousarray(self.coords, dtype="<f8").tobytes())
+        # Adding 0 turns -0 into 0, which is the same place in other bits.
+        digest.update(np.ascontiguousarray(self.coords + 0.0, dtype="<f8").tobytes())
         return digest.hexdigest()
 
     @cached_property

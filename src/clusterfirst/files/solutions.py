@@ -16,9 +16,6 @@ from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.instance import Instance
 from clusterfirst.solution import Solution, judge
 
-FORMAT = "clusterfirst-solution"
-VERSION = 1
-
 
 def parse_sol(text: str) -> tuple[Solution, float | None]:
     """Return the routes and the stated cost of a .sol file."""
@@ -68,8 +65,8 @@ def format_sol(instance: Instance, solution: Solution) -> str:
 def parse_solution_json(text: str, instance: Instance) -> tuple[Solution, float | None]:
     """Return the routes and the stated cost of a JSON solution.
 
-    `routes` is a list of lists of customer ids, or of objects with such a list
-    under `stops`; all other keys but `cost` belong to whoever wrote the file.
+    `routes` is a list of lists of customer ids; all other keys but `cost` belong
+    to whoever wrote the file.
     """
     check = Checker()
     document = parse_json(text)
@@ -79,14 +76,12 @@ def parse_solution_json(text: str, instance: Instance) -> tuple[Solution, float 
     row_of = {name: row for row, name in enumerate(instance.ids)}
     routes = []
     for i, route in enumerate(check.items(document["routes"], "routes")):
-        where = f"routes[{i}]"
-        if isinstance(route, dict):
-            route, where = route.get("stops"), f"{where}.stops"
-        stops = check.items(route, where)
-        names = [check.text(c, f"{where}[{j}]") for j, c in enumerate(stops)]
+        stops = check.items(route, f"routes[{i}]")
+        names = [check.text(c, f"routes[{i}][{j}]") for j, c in enumerate(stops)]
         for name in names:
             if name not in row_of:
-                check.complain("E813", where, name, "the instance has no such id")
+                rule = "the instance has no such id"
+                check.complain("E813", f"routes[{i}]", name, rule)
         routes.append([row_of.get(name, 0) for name in names])
     cost = document.get("cost")
     stated = None if cost is None else float(check.number(cost, "cost"))
@@ -97,17 +92,12 @@ def parse_solution_json(text: str, instance: Instance) -> tuple[Solution, float 
 def solution_document(instance: Instance, solution: Solution) -> dict[str, Any]:
     """Return a solution as a plain document, under the user's own ids."""
     verdict = judge(instance, solution)
-    routes = [
-        {"stops": [instance.ids[c] for c in route], "load": load}
-        for route, load in zip(solution.routes, verdict.loads, strict=True)
-    ]
     return {
-        "format": FORMAT,
-        "version": VERSION,
         "instance": instance.name,
-        "feasible": verdict.feasible,
         "cost": verdict.cost,
         "unit": instance.unit,
         "rounding": instance.rounding,
-        "routes": routes,
+        "routes": [[instance.ids[c] for c in route] for route in solution.routes],
+        "loads": list(verdict.loads),
+        "capacity": instance.capacity,
     }
