@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,6 +67,18 @@ def warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always", InputWarning)
         warnings.showwarning = show
         yield
+
+
+@contextmanager
+def say_if_slow(text: str, seconds: float = 3.0) -> Iterator[None]:
+    """Print a line on stderr if the block takes longer than this."""
+    timer = threading.Timer(seconds, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def with_progress(

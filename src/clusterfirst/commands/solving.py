@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,12 +10,13 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.answers import Answers, summary
-from clusterfirst.commands.console import emit, say, with_progress
+from clusterfirst.commands.console import emit, say_if_slow, with_progress
 from clusterfirst.commands.reading import Reader, expand
 from clusterfirst.errors import ClusterfirstError
 
 if TYPE_CHECKING:
-    from clusterfirst.solver import SolveOptions
+    from clusterfirst.instance import Instance
+    from clusterfirst.solver import Result, SolveOptions
 
 
 def solve(
@@ -95,8 +97,6 @@ def _solve_file(
     source: Path, reader: Reader, settings: SolveOptions, answers: Answers
 ) -> None:
     """Solve every instance in a file; whatever is wrong is noted, not raised."""
-    from clusterfirst.solver import solve as solve_instance
-
     try:
         instances = reader.instances(source)
         answers.expect(len(instances))
@@ -105,13 +105,25 @@ def _solve_file(
         return
     for instance in instances:
         try:
-            result = solve_instance(instance, settings)
+            result = _solve_instance(instance, settings)
             answers.add(source, result)
         except ClusterfirstError as error:
             answers.add_error(source, error)
         else:
             if result.interrupted:  # its answer is safe; the other files are not begun
                 raise KeyboardInterrupt
+
+
+def _solve_instance(instance: Instance, settings: SolveOptions) -> Result:
+    """`solver.solve`, with a word to the user while kernels are being compiled."""
+    from clusterfirst.solver import solve as solve_instance
+    from clusterfirst.solver import warm_up
+
+    instance.require_feasible()  # the reasons that need no search need no start-up
+    with say_if_slow("compiling the kernels, once after each installation ..."):
+        startup = warm_up(settings.method, settings.model)
+    result = solve_instance(instance, settings)
+    return replace(result, startup=startup + result.startup)
 
 
 def demo(
@@ -123,11 +135,10 @@ def demo(
     from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
     from clusterfirst.files.atomic import make_folder
     from clusterfirst.picture import write_picture
-    from clusterfirst.solver import solve as solve_instance
+    from clusterfirst.solver import SolveOptions
 
-    say("solving the bundled day; the very first run also compiles the kernels ...")
     day = read_orders(BUNDLED_ORDERS, bundled_city()).replace(name="bundled day")
-    result = solve_instance(day)
+    result = _solve_instance(day, SolveOptions())
     make_folder(out.parent)
     write_picture(out, day, result.solution)
     emit(summary(result))
