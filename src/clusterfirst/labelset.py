@@ -223,7 +223,8 @@ def _drawn(
             pass  # a folder that is read-only or full: draw again next time
     at = np.searchsorted(known["index"], index)
     rows, coords = known["rows"][at].astype(np.int64), known["coords"][at]
-    demands, capacity = known["demands"][at], known["capacity"][at]
+    demands = known["demands"][at].astype(np.int64)
+    capacity = known["capacity"][at]
     return _instances(source, rows, coords, demands, capacity)
 
 
@@ -258,11 +259,13 @@ def _draw(source: Source, n: int, indices: IntArray) -> dict[str, npt.NDArray[An
     no_rows, no_coords = np.full(n + 1, -1), np.empty((0, 2))
     rows = [no_rows if i.city_rows is None else i.city_rows for i in instances]
     coords = [i.plane if i.city_rows is None else no_coords for i in instances]
+    demands = np.stack([i.demand_units for i in instances])
+    small = int(demands.max(initial=0)) < 2**31  # half the file, nearly always
     return {
         "index": np.asarray(indices, dtype=np.uint64),
         "coords": np.stack(coords),
         "rows": np.stack(rows).astype(np.int32),
-        "demands": np.stack([i.demand_units for i in instances]),
+        "demands": demands.astype(np.int32 if small else np.int64),
         "capacity": np.array([i.capacity_units for i in instances]),
     }
 
