@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,25 @@ def test_whole_coordinates_without_rounding_warn(tmp_path: Path) -> None:
         assert read(tmp_path, whole).rounding == "none"
     assert read(tmp_path, whole, rounding="none").rounding == "none"
     assert read(tmp_path, whole, rounding="round").rounding == "round"
+
+
+@pytest.mark.parametrize(
+    ("corner", "spread", "degrees"),
+    [((-48, -1.4), 0.2, True), ((0.8, 0.9), 0.1, False), ((500, 40), 3, False)],
+)
+def test_degrees_in_the_plane_warn(
+    tmp_path: Path, corner: tuple[float, float], spread: float, degrees: bool
+) -> None:
+    """A town in degrees is noticed; a corner of the unit square is not one."""
+    points = np.array(corner) + spread * np.random.default_rng(0).random((9, 2))
+    files.write_instance(
+        tmp_path / "a.json",
+        Instance(demands=[0, *[1] * 8], capacity=9, coords=points),
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InputWarning)
+        files.read_instance(tmp_path / "a.json")
+    assert ["W314" in str(w.message) for w in caught] == [True] * degrees
 
 
 def test_missing_name_is_the_file_name(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that takes the place of `path` when the block ends without error."""
     target = _target(path)
-    beside = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
+    # Cut, because a name may have 255 bytes; random, because others may write too.
+    beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}.part")
     try:
         with beside.open("wb") as file:
             yield file

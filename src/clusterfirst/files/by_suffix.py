@@ -238,11 +238,14 @@ def _warn_of_oddities(instance: Instance, path: PathLike) -> None:
 
 
 def _look_like_degrees(instance: Instance) -> bool:
-    """Within degrees' range, close together, far from the origin, not whole."""
+    """In the range of degrees but not the unit square, not whole, and close together
+    compared with their distance from the origin.
+    """
     coords = instance.coords
     if coords is None or len(coords) < 3 or (coords == np.floor(coords)).all():
         return False
     spread = float(np.ptp(coords, axis=0).max())
     far = float(np.abs(coords.mean(axis=0)).max())
-    in_range = (np.abs(coords) <= [180.0, 90.0]).all()
-    return bool(in_range) and 0 < spread <= 5 and far > 2 * spread
+    in_range = bool((np.abs(coords) <= [180.0, 90.0]).all())
+    in_unit_square = bool((np.abs(coords) <= 1).all())
+    return in_range and not in_unit_square and 0 < spread <= 5 and far > 2 * spread
