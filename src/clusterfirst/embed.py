@@ -91,7 +91,7 @@ SETTINGS = {
     # Ours, for two cores: one masking a step (equal seconds give an equal or better
     # table, LOG.md), the full rate until the held-out error is flat, then the same
     # linear decay.
-    "default": EmbedSettings(maskings=1, epochs=2500, cooldown=1000, patience=300),
+    "default": EmbedSettings(maskings=1, epochs=1500, cooldown=750, patience=300),
 }
 
 
