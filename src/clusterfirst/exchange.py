@@ -1,0 +1,332 @@
+"""Whole customers on vehicles: chains that remove overload, exchanges that save cost.
+
+A chain moves the same number of units from vehicle to vehicle, from an overfull one to
+one with room: at each link one customer shifts, or two whose demands differ by that
+number swap, so that every vehicle in between keeps its load. Afterwards shifts, swaps
+and ejections are proposed at random and accepted by annealing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clusterfirst.compiled import kernel, random
+from clusterfirst.instance import FloatArray, IntArray
+
+UNREACHED, LABELLED, FINAL = 0, 1, 2
+MORE = 3  # a chain may move up to this many units more than the overload
+
+
+class Board(NamedTuple):
+    """The problem and the present choice, for kernels."""
+
+    cost: FloatArray  # (n, C), cheapest at the prices first
+    vehicle: IntArray  # (n, C); -1 pads
+    width: IntArray  # (n,) candidates of each customer
+    demands: IntArray  # (n,)
+    capacity: int
+    price: FloatArray  # (K,) per unit of demand
+    choice: IntArray  # (n,) column chosen
+    best: IntArray  # (n,) the best feasible choice so far
+    load: IntArray  # (K,)
+    first: IntArray  # (K,) a customer of the vehicle, -1 if none; moves along the ring
+    after: IntArray  # (n,) ring of customers on the same vehicle
+    before: IntArray  # (n,)
+    changed: IntArray  # (n,) customers whose choice may differ from the best
+    is_changed: IntArray  # (n,)
+    marks: IntArray  # (1,) how many; -1: nothing feasible was found yet
+    total: FloatArray  # (2,) cost of the choice, cost of the best
+    length: FloatArray  # (K,) labels of the present search for a chain
+    state: IntArray  # (K,)
+    link: IntArray  # (K, 3) vehicle before, customer from there, customer back (or -1)
+    labelled: IntArray  # (K,)
+
+
+def make_board(
+    tables: tuple[FloatArray, IntArray],
+    demands: IntArray,
+    capacity: int,
+    price: FloatArray,
+    choice: IntArray,
+) -> Board:
+    """Return the board of `tables` (cost, vehicle) with this choice of columns."""
+    cost, vehicle = tables
+    n, k = len(demands), len(price)
+    board = Board(
+        cost=np.ascontiguousarray(cost),
+        vehicle=np.ascontiguousarray(vehicle),
+        width=(vehicle >= 0).sum(axis=1).astype(np.int64),
+        demands=np.array(demands, dtype=np.int64),
+        capacity=int(capacity),
+        price=np.array(price),
+        choice=np.array(choice, dtype=np.int64),
+        best=np.zeros(n, dtype=np.int64),
+        load=np.zeros(k, dtype=np.int64),
+        first=np.full(k, -1, dtype=np.int64),
+        after=np.zeros(n, dtype=np.int64),
+        before=np.zeros(n, dtype=np.int64),
+        changed=np.zeros(n, dtype=np.int64),
+        is_changed=np.zeros(n, dtype=np.int64),
+        marks=np.full(1, -1, dtype=np.int64),
+        total=np.zeros(2),
+        length=np.zeros(k),
+        state=np.zeros(k, dtype=np.int64),
+        link=np.zeros((k, 3), dtype=np.int64),
+        labelled=np.zeros(k, dtype=np.int64),
+    )
+    _fill(board)
+    return board
+
+
+@kernel
+def _join(board: Any, i: int, j: int) -> None:
+    """Put customer i into the ring of vehicle j."""
+    head = board.first[j]
+    if head < 0:
+        board.first[j] = i
+        board.after[i] = i
+        board.before[i] = i
+    else:
+        last = board.before[head]
+        board.after[last] = i
+        board.before[i] = last
+        board.after[i] = head
+        board.before[head] = i
+    board.load[j] += board.demands[i]
+
+
+@kernel
+def _leave(board: Any, i: int, j: int) -> None:
+    """Take customer i out of the ring of vehicle j."""
+    a, b = board.before[i], board.after[i]
+    board.after[a] = b
+    board.before[b] = a
+    if board.first[j] == i:
+        board.first[j] = -1 if b == i else b
+    board.load[j] -= board.demands[i]
+
+
+@kernel
+def _fill(board: Any) -> None:
+    for i in range(len(board.demands)):
+        _join(board, i, board.vehicle[i, board.choice[i]])
+        board.total[0] += board.cost[i, board.choice[i]]
+
+
+@kernel
+def _put(board: Any, i: int, s: int) -> None:
+    """Move customer i to the vehicle in column s."""
+    _leave(board, i, board.vehicle[i, board.choice[i]])
+    board.total[0] += board.cost[i, s] - board.cost[i, board.choice[i]]
+    board.choice[i] = s
+    _join(board, i, board.vehicle[i, s])
+    if board.marks[0] >= 0 and board.is_changed[i] == 0:
+        board.is_changed[i] = 1
+        board.changed[board.marks[0]] = i
+        board.marks[0] += 1
+
+
+@kernel
+def _remember(board: Any) -> None:
+    """Copy the choice, now feasible and the cheapest so far, where it differs."""
+    if board.marks[0] < 0:
+        for i in range(len(board.choice)):
+            board.best[i] = board.choice[i]
+    for at in range(board.marks[0]):
+        i = board.changed[at]
+        board.best[i] = board.choice[i]
+        board.is_changed[i] = 0
+    board.marks[0] = 0
+    board.total[1] = board.total[0]
+
+
+@kernel
+def _column(board: Any, i: int, j: int) -> int:
+    """Column of vehicle j among the candidates of i, or -1."""
+    for s in range(board.width[i]):
+        if board.vehicle[i, s] == j:
+            return s
+    return -1
+
+
+@kernel
+def _partner(board: Any, j: int, k: int, demand: int) -> tuple[int, float]:
+    """The customer of this demand that goes from k to j most cheaply, or -1."""
+    best, who = np.inf, -1
+    head = e = board.first[k]
+    while e >= 0:
+        if board.demands[e] == demand:
+            s = _column(board, e, j)
+            if s >= 0:
+                extra = board.cost[e, s] - board.cost[e, board.choice[e]]
+                if extra < best:
+                    best, who = extra, e
+        e = board.after[e]
+        if e == head:
+            break
+    return who, best
+
+
+@kernel
+def _extend(board: Any, j: int, units: int, count: int) -> int:
+    """Label the vehicles that can take `units` from j; return the new count."""
+    head = i = board.first[j]
+    while i >= 0:
+        # The customer that left j on the way here is not there any more.
+        usable = i != board.link[j, 2] and board.demands[i] >= units
+        for t in range(board.width[i] if usable else 0):
+            k = board.vehicle[i, t]
+            if board.state[k] == FINAL:
+                continue
+            extra = board.cost[i, t] - board.cost[i, board.choice[i]]
+            e = -1
+            if board.demands[i] > units:
+                e, back = _partner(board, j, k, board.demands[i] - units)
+                extra += back
+            if extra == np.inf:
+                continue
+            extra += units * (board.price[k] - board.price[j])
+            length = board.length[j] + max(extra, 0.0)
+            if board.state[k] == UNREACHED:
+                board.state[k] = LABELLED
+                board.labelled[count] = k
+                count += 1
+            elif length >= board.length[k]:
+                continue
+            board.length[k] = length
+            board.link[k, 0] = j
+            board.link[k, 1] = i
+            board.link[k, 2] = e
+        i = board.after[i]
+        if i == head:
+            break
+    return count
+
+
+@kernel
+def _find_chain(board: Any, source: int, units: int) -> tuple[int, float]:
+    """Return the vehicle with room at the end of the cheapest chain, and its length."""
+    board.labelled[0] = source
+    board.state[source] = LABELLED
+    board.length[source] = 0.0
+    board.link[source, 2] = -1
+    count, found = 1, -1
+    while True:
+        low = -1
+        for at in range(count):
+            k = board.labelled[at]
+            if board.state[k] == LABELLED and (
+                low < 0 or board.length[k] < board.length[low]
+            ):
+                low = k
+        if low < 0:
+            break
+        if low != source and board.load[low] + units <= board.capacity:
+            found = low
+            break
+        board.state[low] = FINAL
+        count = _extend(board, low, units, count)
+    for at in range(count):
+        board.state[board.labelled[at]] = UNREACHED
+    return found, board.length[found] if found >= 0 else np.inf
+
+
+@kernel
+def _apply_chain(board: Any, source: int, target: int) -> None:
+    k = target
+    while k != source:
+        j, i, e = board.link[k, 0], board.link[k, 1], board.link[k, 2]
+        _put(board, i, _column(board, i, k))
+        if e >= 0:
+            _put(board, e, _column(board, e, j))
+        k = j
+
+
+@kernel
+def relieve(board: Any) -> int:
+    """Remove overload chain by chain; return how many units are left over."""
+    left = 0
+    largest = 0
+    for i in range(len(board.demands)):
+        largest = max(largest, board.demands[i])
+    for source in range(len(board.load)):
+        while board.load[source] > board.capacity:
+            excess = board.load[source] - board.capacity
+            best, amount = np.inf, 0
+            for units in range(1, min(excess + MORE, largest) + 1):
+                _, length = _find_chain(board, source, units)
+                if length / min(units, excess) < best:
+                    best, amount = length / min(units, excess), units
+            if amount == 0:
+                left += excess
+                break
+            target, _ = _find_chain(board, source, amount)
+            _apply_chain(board, source, target)
+    if left == 0 and (board.marks[0] < 0 or board.total[0] < board.total[1]):
+        _remember(board)
+    return left
+
+
+@kernel
+def _over(board: Any, j: int, more: int) -> int:
+    """How far vehicle j would be above capacity with this much more."""
+    return int(max(0, board.load[j] + more - board.capacity))
+
+
+@kernel
+def _pick(board: Any, i: int, rng: Any) -> int:
+    """A column of customer i, mostly one that is cheap at the prices."""
+    u = random(rng)
+    return int(u * u * u * board.width[i])
+
+
+@kernel
+def _worse(board: Any, move: Any) -> int:
+    """Change of the overload if i goes from j to k and e from there to m (or stays)."""
+    j, k, m, q, p = move
+    worse = _over(board, k, q - p) - _over(board, k, 0)
+    if m == j:
+        return worse + _over(board, j, p - q) - _over(board, j, 0)
+    worse += _over(board, j, -q) - _over(board, j, 0)
+    return worse + (_over(board, m, p) - _over(board, m, 0) if m >= 0 else 0)
+
+
+@kernel
+def exchange(
+    board: Any, rng: Any, proposals: int, temperature: float, penalty: float
+) -> None:
+    """Propose shifts, swaps and ejections on cost + penalty x overload."""
+    n = len(board.demands)
+    overload = 0
+    for j in range(len(board.load)):
+        overload += _over(board, j, 0)
+    for _ in range(proposals):
+        i = int(random(rng) * n)
+        s = _pick(board, i, rng)
+        j, k = board.vehicle[i, board.choice[i]], board.vehicle[i, s]
+        if j == k:
+            continue
+        delta = board.cost[i, s] - board.cost[i, board.choice[i]]
+        e, t, m, p = board.first[k], -1, -1, 0
+        if e >= 0:
+            board.first[k] = board.after[e]  # so that all have their turn
+            kind = random(rng)
+            if kind < 0.5:
+                t = _column(board, e, j)
+            elif kind < 0.75:
+                t = _pick(board, e, rng)
+            if t >= 0 and t != board.choice[e]:
+                m, p = board.vehicle[e, t], board.demands[e]
+                delta += board.cost[e, t] - board.cost[e, board.choice[e]]
+        worse = _worse(board, (j, k, m, board.demands[i], p))
+        energy = delta + penalty * worse
+        if energy > 0.0 and random(rng) >= np.exp(-energy / temperature):
+            continue
+        _put(board, i, s)
+        if m >= 0:
+            _put(board, e, t)
+        overload += worse
+        if overload == 0 and (board.marks[0] < 0 or board.total[0] < board.total[1]):
+            _remember(board)
