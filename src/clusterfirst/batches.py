@@ -3,7 +3,8 @@ never stopped.
 
 A label is an instance with the route number of each customer. One label gives many
 training examples: any subset of an expert's routes is an optimal solution for its
-own customers if the whole was, and coordinates may be turned and mirrored.
+own customers if the whole was, and coordinates may be turned and mirrored. An
+instance may have several good partitions; each draw takes one of them.
 """
 
 from __future__ import annotations
@@ -18,15 +19,13 @@ from torch import Tensor
 from clusterfirst.cluster import SeedBatch
 from clusterfirst.inputs import NeighbourRule, NodeArrays, NodeBatch, collate
 from clusterfirst.instance import FloatArray, IntArray
+from clusterfirst.label_pool import Label, LabelPool
 from clusterfirst.sampling import generator
 
-
-@dataclass(frozen=True)
-class Label:
-    """An expert's partition of one instance."""
-
-    nodes: NodeArrays
-    route: IntArray  # (n,) route number of each customer, 0..K-1
+LARGE = 150  # customers; above that labels are drawn with a share of their own
+WHOLE = 500  # customers; larger labels are always cut into parts
+LARGEST_PART = 400
+ALIKE = 0.2  # whole labels of a batch differ in size by at most this share
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class BatchSettings:
     large_share: float = 0.0  # share of batches from labels above N = 150
     seed_pool: int = 2  # the m most distal customers of a route are seed targets
     turn: bool = False  # rotate and mirror coordinates (for the xy input)
+    own_seeds: float = 0.0  # share of batches with seeds the model itself decodes
 
 
 @dataclass(frozen=True)
@@ -50,42 +50,50 @@ class TrainBatch:
     seeds: SeedBatch  # (B, K) one teacher-forced seed per route: seed j is in route j
     is_seed: Tensor  # (B, N) 1 for the m most distal customers of each route
     slack: Tensor  # (B,) unused vehicles: K - total demand / Q
+    capacity: IntArray  # (B,) in the units of the demands
+    own_seeds: bool = False  # score at the model's own seeds (own_seeds.py)
+
+    @property
+    def padding(self) -> float:
+        """Share of the tokens that are wasted."""
+        return 1.0 - float(self.nodes.real.float().mean())
 
 
-class LabelPool:
-    """Labels by size, from which batches are drawn."""
+def draw_batch(
+    pool: LabelPool,
+    settings: BatchSettings,
+    rule: NeighbourRule,
+    *,
+    seed: int,
+    step: int,
+) -> TrainBatch:
+    """Return batch `step` of the run with this seed.
 
-    def __init__(self, labels: Sequence[Label]) -> None:
-        sizes = np.array([len(label.route) for label in labels])
-        self.labels = labels
-        self.small = np.flatnonzero(sizes <= 150)
-        self.large = np.flatnonzero(sizes > 150)
-
-    def draw(
-        self, seed: int, step: int, settings: BatchSettings, rule: NeighbourRule
-    ) -> TrainBatch:
-        """Return batch `step` of the run with this seed."""
-        rng = generator(seed, step)
-        use_large = len(self.large) and (
-            not len(self.small) or rng.random() < settings.large_share
-        )
-        group = self.large if use_large else self.small
-        first = self.labels[group[rng.integers(len(group))]]
-        size = len(first.route)
-        # Every example of a batch has about the same size, so little is padded.
-        part = rng.random() < settings.part_share or size > 500
+    Every example of a batch has about the same size, so that little is padded.
+    """
+    rng = generator(seed, step)
+    small, large = pool.between(0, LARGE), pool.between(LARGE + 1)
+    use_large = len(large) and (not len(small) or rng.random() < settings.large_share)
+    group = large if use_large else small
+    size = pool.size_of(group[int(rng.integers(len(group)))])
+    part = rng.random() < settings.part_share or size > WHOLE
+    if part:
+        most = min(size, LARGEST_PART)
+        least = min(settings.least_customers, most)
+        size = int(rng.integers(least, most + 1))
+        near = range(pool.between(size).start, group.stop)
+    else:
+        low, high = (1 - ALIKE) * size, (1 + ALIKE) * size
+        alike = pool.between(int(np.ceil(low)), int(high))
+        near = range(max(alike.start, group.start), min(alike.stop, group.stop))
+    examples: list[Label] = []
+    for _ in range(max(1, round(settings.tokens / (size + 1)))):
+        label = pool.draw(near[int(rng.integers(len(near)))], rng)
         if part:
-            size = int(rng.integers(settings.least_customers, min(size, 400) + 1))
-        count = max(1, round(settings.tokens / (size + 1)))
-        examples: list[Label] = []
-        while len(examples) < count:
-            label = self.labels[group[rng.integers(len(group))]]
-            if part:
-                label = some_routes(label, size, rng)
-            elif abs(len(label.route) - size) > 0.2 * size:
-                continue
-            examples.append(turned(label, rng) if settings.turn else label)
-        return make_batch(examples, settings.seed_pool, rng, rule)
+            label = some_routes(label, size, rng)
+        examples.append(turned(label, rng) if settings.turn else label)
+    own = rng.random() < settings.own_seeds
+    return make_batch(examples, settings.seed_pool, rng, rule, own_seeds=own)
 
 
 def some_routes(label: Label, size: int, rng: np.random.Generator) -> Label:
@@ -143,6 +151,8 @@ def make_batch(
     seed_pool: int,
     rng: np.random.Generator,
     rule: NeighbourRule,
+    *,
+    own_seeds: bool = False,
 ) -> TrainBatch:
     """Pad examples and derive the targets of both transformers."""
     nodes = collate([example.nodes for example in examples], rule)
@@ -169,6 +179,8 @@ def make_batch(
         seeds=SeedBatch(torch.from_numpy(seeds), torch.from_numpy(real)),
         is_seed=torch.from_numpy(is_seed),
         slack=torch.from_numpy(slack).float(),
+        capacity=np.array([example.nodes.capacity for example in examples]),
+        own_seeds=own_seeds,
     )
 
 

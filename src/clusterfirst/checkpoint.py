@@ -20,7 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from clusterfirst.errors import InputWarning
+from clusterfirst.errors import InputError, InputWarning, Problem
+from clusterfirst.files.atomic import make_folder, write_bytes
 
 KEEP = 2  # checkpoints kept beside the newest
 MANIFEST = "manifest.json"
@@ -36,26 +37,35 @@ class Checkpoint:
 
 
 def write_folder(folder: Path, files: dict[str, bytes]) -> None:
-    """Write files and their manifest to a new folder in one step."""
-    parent = folder.parent
-    parent.mkdir(parents=True, exist_ok=True)
-    beside = parent / f".{folder.name}.{os.getpid()}.tmp"
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
+    """Write files and their manifest to a new folder in one step.
+
+    A folder that is there already moves aside first and goes last, so that at every
+    moment one of the two is whole.
+    """
+    make_folder(folder.parent)
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    for place in (beside, old):
+        shutil.rmtree(place, ignore_errors=True)
     manifest = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in files.items()
     }
     listed = json.dumps(manifest, indent=1, sort_keys=True).encode()
-    for name, data in {**files, MANIFEST: listed}.items():
-        with open(beside / name, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    if folder.exists():
-        shutil.rmtree(folder)
-    os.rename(beside, folder)
-    _sync(parent)
+    make_folder(beside)
+    try:
+        for name, data in {**files, MANIFEST: listed}.items():
+            write_bytes(beside / name, data)
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(beside, folder)
+        _sync(folder.parent)
+    except OSError as error:
+        rule = f"cannot write: {error.strerror}"
+        raise InputError(Problem("E731", "output", str(folder), rule)) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:
@@ -73,7 +83,10 @@ def read_folder(folder: Path) -> dict[str, bytes]:
 
 
 def save_checkpoint(root: Path, step: int, checkpoint: Checkpoint) -> None:
-    """Write `root/step-N` and drop all but the newest few."""
+    """Write `root/step-N` and drop all but the newest few.
+
+    One process at a time may write to `root`: leftovers of killed ones are removed.
+    """
     files = {
         f"{name}.safetensors": save({k: v.contiguous() for k, v in group.items()})
         for name, group in checkpoint.tensors.items()
@@ -81,8 +94,9 @@ def save_checkpoint(root: Path, step: int, checkpoint: Checkpoint) -> None:
     state = {"step": step, **checkpoint.state}
     files[STATE] = json.dumps(state, indent=1, sort_keys=True).encode()
     write_folder(root / f"step-{step:09d}", files)
-    for old in sorted(root.glob("step-*"))[: -(KEEP + 1)]:
-        shutil.rmtree(old)
+    leftovers = [*root.glob(".step-*.tmp"), *root.glob(".step-*.old")]
+    for old in [*sorted(root.glob("step-*"))[: -(KEEP + 1)], *leftovers]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def load_checkpoint(root: Path) -> Checkpoint | None:
@@ -97,7 +111,7 @@ def load_checkpoint(root: Path) -> Checkpoint | None:
             }
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             warnings.warn(
-                f"{folder}: damaged checkpoint passed over ({error})",
+                f"W721 {folder}: a damaged checkpoint is passed over ({error})",
                 InputWarning,
                 stacklevel=2,
             )

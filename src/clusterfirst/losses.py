@@ -17,6 +17,7 @@ from clusterfirst.batches import TrainBatch
 from clusterfirst.cluster import ClusterOutput
 from clusterfirst.layers import gather_rows
 from clusterfirst.model import Router
+from clusterfirst.own_seeds import with_own_seeds
 from clusterfirst.seeds import SeedOutput
 from clusterfirst.transport import (
     SinkhornSettings,
@@ -60,9 +61,11 @@ class Losses:
 def training_losses(
     router: Router, batch: TrainBatch, settings: LossSettings
 ) -> Losses:
-    """Forward pass with teacher-forced seeds, and all losses."""
+    """Forward pass with teacher-forced (or the model's own) seeds, and all losses."""
     nodes = batch.nodes
     encoded = router.encode(nodes)
+    if batch.own_seeds:
+        batch = with_own_seeds(batch, encoded, router.config.packing)
     candidates = with_true_seed(router.candidates(nodes, batch.seeds), batch.route)
     scored = router.score(encoded.hidden, nodes, batch.seeds, candidates)
     real = nodes.real[:, 1:]

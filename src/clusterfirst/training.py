@@ -7,21 +7,28 @@ ends with the same weights as an uninterrupted one.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from clusterfirst.batches import BatchSettings, LabelPool
-from clusterfirst.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from clusterfirst.batches import BatchSettings, TrainBatch, draw_batch
+from clusterfirst.checkpoint import Checkpoint
 from clusterfirst.errors import ClusterfirstError, InputError, Problem
-from clusterfirst.losses import Losses, LossSettings, training_losses
+from clusterfirst.label_pool import LabelPool
+from clusterfirst.losses import LossSettings, training_losses
 from clusterfirst.model import ModelConfig, Router
+from clusterfirst.optimisers import make_optimisers
+from clusterfirst.processes import rank_and_world, share_gradients
+
+SMOOTHING = 0.02  # weight of the newest step in the losses that are reported
+TERMS = ("seed", "contrast", "bce", "transport", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,29 @@ class TrainConfig:
     ema_decay: float = 0.999
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        shares = {
+            name: 0.0 <= getattr(self, name) <= 1.0
+            for name in ("warm_up", "decay", "ema_decay")
+        }
+        rules = {
+            "steps": (self.steps >= 1, "at least 1 is needed"),
+            "learning_rate": (
+                0 < self.learning_rate < math.inf,
+                "a number above 0 is needed",
+            ),
+            "clip": (self.clip > 0, "a number above 0 is needed"),
+            "seed": (0 <= self.seed < 2**32, "0 to 2**32 - 1 is needed"),
+            **{name: (good, "a share, 0 to 1") for name, good in shares.items()},
+        }
+        problems = [
+            Problem("E704", f"config {name}", str(getattr(self, name)), rule)
+            for name, (kept, rule) in rules.items()
+            if not kept
+        ]
+        if problems:
+            raise InputError(problems)
+
     def rate(self, step: int) -> float:
         """Warm-up, constant, then linear decay to zero."""
         warm = max(1.0, self.warm_up * self.steps)
@@ -50,69 +80,109 @@ class TrainConfig:
         return self.learning_rate * max(0.0, shape)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for the checkpoint."""
-        return asdict(self)
+        """Return plain values, as JSON gives them back."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
 
 
 @dataclass(frozen=True)
 class Progress:
     """What one step reports."""
 
-    step: int
-    passes: int  # instances in this step
-    losses: Losses
+    step: int  # steps done
+    passes: int  # instances in this step, all processes together
+    losses: dict[str, float]  # smoothed; names are TERMS
     seconds: float
+    stop: bool  # some process was asked to stop
 
 
 class TrainingDiverged(ClusterfirstError):
-    """A loss is not finite; the last checkpoint is good."""
+    """A loss or gradient is not finite; the weights are those before that step."""
 
 
 class Trainer:
-    """The state of a run: networks, optimisers, averaged weights, step."""
+    """The state of a run: networks, optimisers, averaged weights, step.
+
+    `stop` may be set at any moment, by a signal too; the step that runs then is the
+    last, on every process.
+    """
 
     def __init__(self, config: TrainConfig, psi: Tensor | None = None) -> None:
         torch.manual_seed(config.seed)
         self.config = config
         self.router = Router(config.model, psi)
-        self.average = torch.optim.swa_utils.AveragedModel(
-            self.router,
-            multi_avg_fn=_averaging(config),
+        self._start_average()
+        self.optimisers = make_optimisers(
+            self.router, config.optimiser, config.learning_rate, config.weight_decay
         )
-        self.optimisers = _optimisers(self.router, config)
         self.step = 0
         self.passes = 0
         self.seconds = 0.0
+        self.recent: dict[str, float] = {}
+        self.stop = False
+
+    def _start_average(self) -> None:
+        tools: Any = torch.optim.swa_utils
+        mean = tools.get_swa_multi_avg_fn()
+        if self.config.average == "ema":
+            mean = tools.get_ema_multi_avg_fn(self.config.ema_decay)
+        self.average = tools.AveragedModel(self.router, multi_avg_fn=mean)
+
+    def start_from(self, weights: dict[str, Tensor]) -> None:
+        """Begin with weights learned elsewhere; names and shapes must fit."""
+        try:
+            load_learned(self.router, weights)
+        except RuntimeError as error:
+            rule = "names and shapes of the weights must fit the configuration"
+            got = " ".join(str(error).split())
+            raise InputError(Problem("E704", "--init", got, rule)) from error
+        self._start_average()
 
     def run(self, pool: LabelPool, *, until: int) -> Iterator[Progress]:
         """Take steps up to `until`, yielding after each one."""
-        rank, world = _rank_and_world()
-        self.router.train()
-        while self.step < until:
-            start = time.perf_counter()
-            batch = pool.draw(
-                self.config.seed,
-                self.step * world + rank,
+        rank, world = rank_and_world()
+
+        def draw(step: int) -> TrainBatch:
+            return draw_batch(
+                pool,
                 self.config.batches,
                 self.config.model.neighbours,
+                seed=self.config.seed,
+                step=step * world + rank,
             )
-            torch.manual_seed(self.config.seed * 1_000_003 + self.step)
-            losses = training_losses(self.router, batch, self.config.losses)
-            if not math.isfinite(losses.total.item()):
-                rule = "training stopped; the last checkpoint is good"
-                where = f"step {self.step}"
-                raise TrainingDiverged(Problem("E731", where, "a loss of nan", rule))
-            losses.total.backward()  # type: ignore[no-untyped-call]  # torch's own
-            self._update()
-            passes = len(batch.route) * world
-            self.passes += passes
-            self.seconds += time.perf_counter() - start
-            yield Progress(self.step, passes, losses, time.perf_counter() - start)
 
-    def _update(self) -> None:
-        """Share, clip, step every optimiser at this step's rate, average."""
-        _share_gradients(self.router)
-        nn.utils.clip_grad_norm_(self.router.parameters(), self.config.clip)
+        self.router.train()
+        for batch in _drawn_ahead(draw, self.step, until):
+            start = time.perf_counter()
+            torch.manual_seed(self.config.seed * 1_000_003 + self.step * world + rank)
+            losses = training_losses(self.router, batch, self.config.losses)
+            losses.total.backward()  # type: ignore[no-untyped-call]  # torch's own
+            total, passes, stop = share_gradients(
+                self.router, (float(losses.total.detach()), len(batch.route), self.stop)
+            )
+            self._update(total)
+            self._smooth({name: float(getattr(losses, name)) for name in TERMS})
+            seconds = time.perf_counter() - start
+            self.passes += passes
+            self.seconds += seconds
+            yield Progress(self.step, passes, self.recent, seconds, stop)
+            if stop:
+                return
+
+    def _update(self, total: float) -> None:
+        """Clip, step every optimiser at this step's rate, average."""
+        norm = float(
+            nn.utils.clip_grad_norm_(self.router.parameters(), self.config.clip)
+        )
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            for optimiser in self.optimisers:
+                optimiser.zero_grad(set_to_none=True)
+            where = f"training step {self.step}"
+            got = f"a loss of {total:.4g} with gradients of norm {norm:.4g}"
+            rule = (
+                "stopped; the last checkpoint is good, a lower learning_rate may help"
+            )
+            raise TrainingDiverged(Problem("E722", where, got, rule))
         rate = self.config.rate(self.step)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
@@ -123,18 +193,28 @@ class Trainer:
         if self.config.average == "ema" or 2 * self.step >= self.config.steps:
             self.average.update_parameters(self.router)
 
-    def save(self, root: Path) -> None:
-        """Write a full checkpoint."""
+    def _smooth(self, new: dict[str, float]) -> None:
+        old = self.recent or new
+        self.recent = {k: old[k] + SMOOTHING * (new[k] - old[k]) for k in new}
+
+    @property
+    def averaged(self) -> Router:
+        """The weights to use: averaged, or the plain ones before averaging begins."""
+        module: Router = self.average.module
+        return module if int(self.average.n_averaged) else self.router
+
+    def checkpoint(self) -> Checkpoint:
+        """Everything a resumed run needs, beside labels and Psi."""
         optimiser_tensors = {
             f"{number}.{index}.{name}": value
             for number, optimiser in enumerate(self.optimisers)
             for index, slots in optimiser.state_dict()["state"].items()
             for name, value in slots.items()
         }
-        checkpoint = Checkpoint(
+        return Checkpoint(
             tensors={
-                "model": _learned(self.router),
-                "average": _learned(self.average.module),
+                "model": learned(self.router),
+                "average": learned(self.average.module),
                 "optimiser": optimiser_tensors,
             },
             state={
@@ -142,22 +222,15 @@ class Trainer:
                 "averaged": int(self.average.n_averaged),
                 "passes": self.passes,
                 "seconds": self.seconds,
+                "recent": self.recent,
             },
         )
-        save_checkpoint(root, self.step, checkpoint)
 
-    def resume(self, root: Path) -> bool:
-        """Continue from the newest good checkpoint; False if there is none."""
-        found = load_checkpoint(root)
-        if found is None:
-            return False
-        stored, mine = found.state["config"], self.config.as_dict()
-        for key in mine:
-            if stored.get(key) != mine[key]:
-                rule = f"this run was started with {stored.get(key)}; use another --out"
-                raise InputError(Problem("E721", key, str(mine[key]), rule))
-        self.router.load_state_dict(found.tensors["model"], strict=False)
-        self.average.module.load_state_dict(found.tensors["average"], strict=False)
+    def restore(self, found: Checkpoint) -> None:
+        """Continue from a checkpoint of a run with the same configuration."""
+        _refuse_changes(found.state["config"], self.config.as_dict())
+        load_learned(self.router, found.tensors["model"])
+        load_learned(self.average.module, found.tensors["average"])
         self.average.n_averaged.fill_(found.state["averaged"])
         for number, optimiser in enumerate(self.optimisers):
             state = optimiser.state_dict()
@@ -169,82 +242,52 @@ class Trainer:
             optimiser.load_state_dict({**state, "state": slots})
         self.step = found.state["step"]
         self.passes, self.seconds = found.state["passes"], found.state["seconds"]
-        return True
+        self.recent = found.state["recent"]
 
 
-def _averaging(config: TrainConfig) -> Any:
-    """How torch's AveragedModel folds in new weights: a moving or a plain mean."""
-    tools: Any = torch.optim.swa_utils
-    if config.average == "ema":
-        return tools.get_ema_multi_avg_fn(config.ema_decay)
-    return tools.get_swa_multi_avg_fn()
+def _drawn_ahead(
+    draw: Callable[[int], TrainBatch], first: int, until: int
+) -> Iterator[TrainBatch]:
+    """Draw each batch in a thread while the one before it is learned."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        coming = executor.submit(draw, first) if first < until else None
+        for step in range(first, until):
+            assert coming is not None
+            batch = coming.result()
+            coming = executor.submit(draw, step + 1) if step + 1 < until else None
+            yield batch
 
 
-def _learned(module: nn.Module) -> dict[str, Tensor]:
+def _refuse_changes(stored: dict[str, Any], mine: dict[str, Any]) -> None:
+    """Raise E721 naming the settings that differ from those of the run."""
+    old, new = _flat(stored), _flat(mine)
+    problems = []
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            rule = f"this run was started with {old.get(key)}; use another --out"
+            got = str(new.get(key))
+            problems.append(Problem("E721", f"config {key}", got, rule))
+    if problems:
+        raise InputError(problems)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def learned(module: nn.Module) -> dict[str, Tensor]:
     """Weights without the frozen Psi, which has a file of its own."""
     frozen = {n for n, p in module.named_parameters() if not p.requires_grad}
     return {k: v for k, v in module.state_dict().items() if k not in frozen}
 
 
-def _optimisers(router: Router, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """AdamW for everything, or Muon for the matrices of the encoders.
-
-    Muon's orthogonalised steps have their own scale, hence the factor on the rate.
-    """
-    named = [(n, p) for n, p in router.named_parameters() if p.requires_grad]
-    matrices = [
-        p
-        for n, p in named
-        if config.optimiser == "muon"
-        and p.ndim == 2
-        and ".encoder.layers." in n
-        and min(p.shape) >= 64
-    ]
-    chosen = {id(p) for p in matrices}
-    decayed = [p for _, p in named if p.ndim >= 2 and id(p) not in chosen]
-    plain = [p for _, p in named if p.ndim < 2]
-    optimisers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(
-            [
-                {"params": decayed, "weight_decay": config.weight_decay},
-                {"params": plain, "weight_decay": 0.0},
-            ],
-            lr=config.learning_rate,
-            betas=(0.9, 0.98),
-        )
-    ]
-    if matrices:
-        optimisers.append(
-            torch.optim.Muon(
-                matrices, lr=config.learning_rate, weight_decay=config.weight_decay
-            )
-        )
-    for optimiser, factor in zip(optimisers, (1.0, MUON_RATE), strict=False):
-        for group in optimiser.param_groups:
-            group["rate_factor"] = factor
-    return optimisers
-
-
-MUON_RATE = 10.0
-
-
-def _share_gradients(router: Router) -> None:
-    """Average gradients over the processes of a torchrun; nothing on one process."""
-    _, world = _rank_and_world()
-    if world == 1:
-        return
-    for parameter in router.parameters():
-        if parameter.requires_grad:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            torch.distributed.all_reduce(parameter.grad)
-            parameter.grad /= world
-
-
-def _rank_and_world() -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
-
-
-Evaluate = Callable[[Router], dict[str, float]]
+def load_learned(module: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Put learned weights in place; the frozen Psi stays."""
+    frozen = {n: p for n, p in module.named_parameters() if not p.requires_grad}
+    module.load_state_dict({**weights, **frozen})

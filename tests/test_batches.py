@@ -1,0 +1,219 @@
+"""Batches: functions of (seed, step), made of valid partitions, with little padding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterfirst.batches import (
+    BatchSettings,
+    TrainBatch,
+    draw_batch,
+    keep_routes,
+    some_routes,
+    turned,
+)
+from clusterfirst.errors import InputError
+from clusterfirst.label_columns import LabelGroup
+from clusterfirst.label_pool import Label, LabelPool
+from clusterfirst.labelset import LabelSet
+from clusterfirst.own_seeds import with_own_seeds
+from networks import KINDS, RULE, angular_label, label_batch, small_router
+
+POOL = LabelPool.of_labels([angular_label(20 + i % 30, i) for i in range(60)])
+MIXED = BatchSettings(tokens=400, least_customers=8, turn=True, own_seeds=0.5)
+
+
+def batch_at(seed: int, step: int, how: BatchSettings = MIXED) -> TrainBatch:
+    """A batch of the shared pool."""
+    return draw_batch(POOL, how, RULE, seed=seed, step=step)
+
+
+def tensors(batch: TrainBatch) -> list[torch.Tensor]:
+    """Everything in a batch that is a tensor."""
+    nodes = [v for v in vars(batch.nodes).values() if isinstance(v, torch.Tensor)]
+    lists = [batch.nodes.lists.index, batch.nodes.lists.valid]
+    own = [batch.route, batch.seeds.index, batch.seeds.real, batch.is_seed, batch.slack]
+    return [*nodes, *lists, *own]
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 10**9))
+def test_a_batch_is_a_function_of_seed_and_step(seed: int, step: int) -> None:
+    """The same seed and step give the same bytes, whatever was drawn between."""
+    first = batch_at(seed, step)
+    batch_at(seed, step + 1)
+    again = batch_at(seed, step)
+    for a, b in zip(tensors(first), tensors(again), strict=True):
+        assert torch.equal(a, b)
+    other = batch_at(seed, step + 1)
+    assert first.route.shape != other.route.shape or not torch.equal(
+        first.nodes.coords, other.nodes.coords
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 59), st.integers(1, 60), st.integers(0, 2**32 - 1))
+def test_some_routes_are_a_valid_partition(index: int, size: int, seed: int) -> None:
+    """A subset's label has every customer in one route, none empty, within capacity."""
+    whole = angular_label(20 + index % 30, index)
+    part = some_routes(whole, size, np.random.default_rng(seed))
+    n = len(part.route)
+    sizes = np.bincount(part.route)
+    assert len(part.nodes.demands) == len(part.nodes.coords) == n + 1
+    assert (sizes > 0).all()
+    loads = np.bincount(part.route, part.nodes.demands[1:])
+    assert (loads <= part.nodes.capacity).all()
+    assert n <= max(size, np.bincount(whole.route).max())
+    # Its routes are routes of the whole, customer by customer.
+    assert part.nodes.rows is not None
+    assert whole.nodes.rows is not None
+    rows = whole.nodes.rows
+    theirs = {frozenset(rows[1:][whole.route == r]) for r in set(whole.route)}
+    ours = {frozenset(part.nodes.rows[1:][part.route == r]) for r in set(part.route)}
+    assert ours <= theirs
+
+
+def test_keeping_all_routes_keeps_everything() -> None:
+    """The subset of all routes in their order is the label itself."""
+    label = angular_label(30, 3)
+    same = keep_routes(label, np.arange(label.route.max() + 1))
+    assert np.array_equal(same.route, label.route)
+    assert np.array_equal(same.nodes.coords, label.nodes.coords)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_turning_keeps_distances(seed: int) -> None:
+    """Rotation and reflection change coordinates but no distance."""
+    label = angular_label(25, 1)
+    other = turned(label, np.random.default_rng(seed))
+    a, b = label.nodes.coords, other.nodes.coords
+    apart_a = np.linalg.norm(a[:, None] - a[None], axis=2)
+    apart_b = np.linalg.norm(b[:, None] - b[None], axis=2)
+    assert np.allclose(apart_a, apart_b, atol=1e-12)
+    assert not np.allclose(a, b)
+
+
+def test_little_is_padded() -> None:
+    """Examples of a batch are alike in size: under a fifth of the tokens are wasted."""
+    wasted = [batch_at(7, step).padding for step in range(40)]
+    print(f"padding {np.mean(wasted):.1%}")
+    assert np.mean(wasted) < 0.2
+
+
+def test_seed_j_is_in_route_j() -> None:
+    """Teacher-forced seeds are distal customers of their own routes."""
+    batch = batch_at(1, 2)
+    for b in range(len(batch.route)):
+        count = int(batch.seeds.real[b].sum())
+        seeds = batch.seeds.index[b, :count] - 1
+        assert batch.route[b, seeds].tolist() == list(range(count))
+        assert (batch.is_seed[b, seeds] == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["xy", "relative"])
+def test_own_seeds_stay_in_their_routes(kind: str) -> None:
+    """Decoded seeds replace the teacher's where a route has one, and only there."""
+    router = small_router(KINDS[kind])
+    batch = label_batch([angular_label(30, i) for i in range(6)])
+    with torch.no_grad():
+        encoded = router.encode(batch.nodes)
+    own = with_own_seeds(batch, encoded, router.config.packing)
+    assert torch.equal(own.seeds.real, batch.seeds.real)
+    changed = 0
+    for b in range(len(batch.route)):
+        count = int(batch.seeds.real[b].sum())
+        seeds = own.seeds.index[b, :count]
+        assert batch.route[b, seeds - 1].tolist() == list(range(count))
+        changed += int((seeds != batch.seeds.index[b, :count]).sum())
+    assert changed > 0
+
+
+def label_set(partitions: int) -> LabelSet:
+    """Twelve instances with several partitions each, as columns."""
+    labels = [angular_label(20, i) for i in range(12) for _ in range(partitions)]
+    count = len(labels)
+    rows = [label.nodes.rows for label in labels if label.nodes.rows is not None]
+    group = LabelGroup(
+        coords=np.stack([label.nodes.coords for label in labels]),
+        demands=np.stack([label.nodes.demands for label in labels]),
+        capacity=np.full(count, 50),
+        rows=np.stack(rows),
+        route=np.stack([label.route for label in labels]),
+        place=np.full((count, 20), -1),
+        cost=np.ones(count),
+        index=np.repeat(np.arange(12), partitions),
+        seed=np.tile(np.arange(partitions), 12),
+        teacher=np.zeros(count, dtype=np.int64),
+        source=np.zeros(count, dtype=np.int64),
+    )
+    return LabelSet({20: group}, [], 0, 0)
+
+
+def test_partitions_of_an_instance_share_its_weight() -> None:
+    """Several partitions make an instance no likelier, and each of them is drawn."""
+    found = label_set(partitions=3)
+    routes = found.groups[20].route.copy()
+    routes[1::3] = routes[1::3].max() - routes[1::3]  # tell the partitions apart
+    group = replace(found.groups[20], route=routes)
+    pool = LabelPool.of_set(replace(found, groups={20: group}))
+    assert len(pool) == 36
+    assert pool.between(0) == range(12)
+    rng = np.random.default_rng(0)
+    drawn = {pool.draw(4, rng).route.tobytes() for _ in range(40)}
+    assert drawn == {row.tobytes() for row in routes[12:15]}
+
+
+def test_a_packed_label_is_the_label() -> None:
+    """Packing into small numbers and unpacking changes nothing."""
+    labels = [angular_label(20 + i, i) for i in range(5)]
+    pool = LabelPool.of_labels(labels)
+    for i, label in enumerate(labels):
+        again = pool.draw(i, np.random.default_rng(0))
+        assert np.array_equal(again.nodes.coords, label.nodes.coords)
+        assert np.array_equal(again.nodes.demands, label.nodes.demands)
+        assert again.nodes.rows is not None
+        assert again.nodes.rows.tolist() == label.nodes.rows.tolist()  # type: ignore[union-attr]  # days know their rows
+        assert again.route.dtype == np.int64
+        assert np.array_equal(again.route, label.route)
+
+
+def test_the_pool_is_small() -> None:
+    """A label of N = 100 takes under 5 kB: 100,000 of them fit well in 1 GB."""
+    pool = LabelPool.of_labels([angular_label(100, i) for i in range(10)])
+    assert pool.num_bytes / len(pool) < 5_000
+
+
+def test_the_digest_tells_pools_apart() -> None:
+    """Any change of a label changes the digest."""
+    label = angular_label(20, 0)
+    other = Label(label.nodes, np.roll(label.route, 1))
+    digests = {LabelPool.of_labels([each]).digest for each in (label, other, label)}
+    assert len(digests) == 2
+
+
+def test_no_labels_is_said() -> None:
+    """A pool of nothing is refused in words."""
+    with pytest.raises(InputError, match="at least one label"):
+        LabelPool.of_labels([])
+
+
+@pytest.mark.parametrize("size", [1, 2, 170, 520])
+def test_any_size_gives_batches(size: int) -> None:
+    """One customer, a large label and one that is always cut all work."""
+    rng = np.random.default_rng(size)
+    nodes = angular_label(20, 0).nodes
+    coords = rng.random((size + 1, 2))
+    demands = np.concatenate([[0], rng.integers(1, 10, size)])
+    arrays = replace(nodes, coords=coords, demands=demands, rows=None)
+    label = Label(arrays, np.arange(size) // 5)
+    pool = LabelPool.of_labels([label])
+    for step in range(3):
+        batch = draw_batch(pool, MIXED, RULE, seed=0, step=step)
+        assert (batch.route >= 0).any(dim=1).all()
