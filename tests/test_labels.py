@@ -159,6 +159,14 @@ def test_wrong_labels_are_left_out(tmp_path: Path, fault: str) -> None:
     assert labels.dropped == 1
 
 
+def test_one_source_has_one_key_however_it_is_written() -> None:
+    """50 and 50.0, and the defaults of the city, do not make another source."""
+    whole = city_days(CITY.replace(capacity=50, vehicles=3), seed=1)
+    assert whole.key == city_days(CITY, seed=1, capacity=50.0).key
+    assert whole.key != city_days(CITY, seed=2).key
+    assert whole.key != city_days(CITY, seed=1, capacity=51).key
+
+
 def test_labels_of_another_generator_are_refused(tmp_path: Path) -> None:
     """A shard header this program does not understand is said, not guessed."""
     strange = world(seed=3)

@@ -39,8 +39,7 @@ def import_labels(
     digest = hashlib.sha256()
     for array in arrays.values():
         digest.update(np.ascontiguousarray(array).tobytes())
-    plain = city.replace(capacity=None, vehicles=None)
-    source = stored_set(path.stem, plain, capacity, digest.hexdigest()[:32])
+    source = stored_set(path.stem, city, capacity, digest.hexdigest()[:32])
     bodies = [
         Record(
             customers=arrays["idx"].shape[1],

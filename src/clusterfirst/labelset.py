@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,13 @@ class LabelSet(Sequence[LabelView]):
     def __len__(self) -> int:
         return sum(map(len, self.groups.values()))
 
-    def __getitem__(self, number: Any) -> Any:
+    @overload
+    def __getitem__(self, number: int) -> LabelView: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[LabelView]: ...
+
+    def __getitem__(self, number: int | slice) -> LabelView | list[LabelView]:
         """Return a label by its number; sizes follow each other, smallest first."""
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]

@@ -120,7 +120,7 @@ def city_days(
     name = city.name or "city"
     # The capacity is the source's and the fleet is free, as in the paper.
     city = city.replace(capacity=None, vehicles=None)
-    return Source("city", name, _seed(seed), city, capacity, demand)
+    return Source("city", name, _seed(seed), city, _plain(capacity), demand)
 
 
 def world(*, seed: int) -> Source:
@@ -138,7 +138,8 @@ def public_set(name: str) -> Source:
 
 def stored_set(name: str, city: City, capacity: float, digest: str) -> Source:
     """Return the source of an imported set of days in a city."""
-    return Source("stored", name, city=city, capacity=capacity, digest=digest)
+    city = city.replace(capacity=None, vehicles=None)
+    return Source("stored", name, city=city, capacity=_plain(capacity), digest=digest)
 
 
 def from_description(
@@ -166,6 +167,11 @@ def from_description(
         problem = Problem("E713", "shard header", str(error), rule)
         raise InputError(problem) from error
     return source
+
+
+def _plain(capacity: float) -> float:
+    """50.0 and 50 are one capacity and must give one key."""
+    return int(capacity) if float(capacity).is_integer() else float(capacity)
 
 
 def _seed(seed: int) -> int:
