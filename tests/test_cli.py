@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -365,6 +366,21 @@ def test_a_bad_file_does_not_stop_the_others(day: Path, capsys: Capture) -> None
     assert run("solve", folder, *FAST, "--json") == 2
     results = json.loads(capsys.readouterr().out)["results"]
     assert [("error" in result) for result in results] == [True, False, False]
+
+
+def test_progress_on_a_terminal_leaves_stdout_alone(day: Path) -> None:
+    """With a bar on stderr and stdout in a pipe, the pipe gets the data only."""
+    (day.parent / "other.vrp").write_bytes(day.read_bytes())
+    screen, terminal = pty.openpty()
+    try:
+        words = [*CLI, "solve", str(day.parent), *FAST]
+        pipe = subprocess.PIPE
+        done = subprocess.run(words, stdout=pipe, stderr=terminal, check=True)
+    finally:
+        os.close(terminal)
+        os.close(screen)
+    assert len(done.stdout.splitlines()) == 2
+    assert b"\x1b" not in done.stdout
 
 
 def test_two_answers_never_share_a_file(day: Path, capsys: Capture) -> None:

@@ -26,11 +26,12 @@ def summary(result: Result) -> str:
     """Return one line about an answer: cost, routes, method, time, status."""
     instance, solution = result.instance, result.solution
     unit = f" {instance.unit}" if instance.unit else ""
+    startup = f" (start-up {result.startup:.1f} s)" if result.startup >= 0.1 else ""
     return (
         f"{instance.name or 'instance'}: cost {result.verdict.cost:.8g}{unit}, "
         f"{len(solution.routes)} routes for {instance.num_customers} customers, "
-        f"method {result.method}, {sum(result.seconds.values()):.2f} s "
-        f"(start-up {result.startup:.1f} s); {result.status}"
+        f"method {result.method}, {sum(result.seconds.values()):.2f} s{startup}; "
+        f"{result.status}"
     )
 
 

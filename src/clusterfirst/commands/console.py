@@ -89,11 +89,18 @@ def with_progress(
         yield from items
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    progress = Progress(
+        console=Console(stderr=True),
+        transient=True,
+        # On a terminal lines go above the bar; into a file or pipe, data stays data.
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    with progress:
         task = progress.add_task("", total=len(items))
         for item in items:
-            progress.update(task, description=describe(item))
+            progress.update(task, description=escape(describe(item)))
             yield item
             progress.advance(task)

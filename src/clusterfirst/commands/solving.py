@@ -86,7 +86,7 @@ def solve(
     sources = expand(files)
     answers = Answers(out, as_json, sources)
     try:
-        for source in with_progress(sources, describe=str):
+        for source in with_progress(sources, describe=lambda path: path.name):
             _solve_file(source, reader, settings, answers)
     except KeyboardInterrupt:
         answers.code = 130
