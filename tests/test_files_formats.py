@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,10 +41,10 @@ EOF
 """
 
 
-def read(tmp_path: Path, text: str, name: str = "a.vrp", **how: object) -> Instance:
+def read(tmp_path: Path, text: str, name: str = "a.vrp", **how: Any) -> Instance:
     path = tmp_path / name
     path.write_text(text)
-    return files.read_instance(path, **how)  # type: ignore[arg-type]
+    return files.read_instance(path, **how)
 
 
 def test_depot_need_not_come_first(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.errors import InputError, Problem, quote
 from clusterfirst.files import json_files, sets
 from clusterfirst.files.atomic import write_bytes, write_text
 from clusterfirst.files.csv_files import format_orders, parse_orders
@@ -60,7 +60,7 @@ def read_instance(
         if len(entries) != 1:
             rule = "one is needed here; read a set with read_instances"
             got = f"{len(entries)} instances"
-            raise InputError(Problem("E154", "file", got, rule), source=str(path))
+            raise InputError(Problem("E154", "file", got, rule), quote(str(path)))
         instance = entries[0].instance
         return instance if vehicles is None else instance.replace(vehicles=vehicles)
     if suffix == ".csv" and city is not None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from clusterfirst.city import City
 from clusterfirst.errors import InputError, Problem, quote
 from clusterfirst.files.source import (
+    DEFAULT_LIMITS,
     Limits,
     check_title,
     number_hint,
@@ -56,7 +57,7 @@ class SetContext:
     city: City | None = None
     rounding: Rounding = "none"
     first: int | None = None  # read only so many
-    limits: Limits = Limits()  # noqa: RUF009  Limits is frozen, sharing it is safe
+    limits: Limits = DEFAULT_LIMITS
 
     def instance(self, index: int, **fields: Any) -> Instance:
         """Build instance `index`; its number comes into every message."""
