@@ -11,7 +11,7 @@ import io
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,11 @@ def write_picture(
     path: str | os.PathLike[str], instance: Instance, solution: Solution
 ) -> None:
     """Draw `solution` to a .png or .svg file, written beside and renamed into place."""
+    write_figure(path, lambda: draw(instance, solution))
+
+
+def write_figure(path: str | os.PathLike[str], make: Callable[[], Figure]) -> None:
+    """Write the figure that `make` draws; a wrong suffix is refused before drawing."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         rule = f"a picture ends in {' or '.join(SUFFIXES)}"
@@ -62,7 +67,7 @@ def write_picture(
 
     # A fixed salt and no date: the same routes give the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": "clusterfirst"}):
-        figure = draw(instance, solution)
+        figure = make()
         buffer = io.BytesIO()
         kind = path.suffix.lower()[1:]
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
@@ -92,7 +97,7 @@ def draw(instance: Instance, solution: Solution) -> Figure:
         _draw_loads(right, instance, verdict, looks)
     else:
         left = figure.subplots()
-    _draw_map(left, points, known, looks)
+    draw_map(left, points, known, looks)
     left.set_title(_title(instance, solution, verdict), color=INK, loc="left", size=12)
     if instance.metric == "greatcircle":
         _draw_scale(left, points)
@@ -166,11 +171,13 @@ def neighbouring_routes(points: FloatArray, solution: Solution) -> list[set[int]
 # --- the parts of the picture -----------------------------------------------------
 
 
-def _draw_map(
+def draw_map(
     axes: Axes, points: FloatArray, solution: Solution, looks: Sequence[Look]
 ) -> None:
-    size = 34.0 * min(1.0, (120 / max(len(points), 1)) ** 0.6) + 2.0
+    """Routes, stops and depot; with few routes, their numbers too."""
+    size = 34.0 * min(1.0, (120 / max(len(points), 1)) ** 0.6) + 1.0
     width = 0.9 + 1.1 * min(1.0, 150 / max(len(points), 1))
+    rim = 0.4 if len(points) <= 2000 else 0.0  # white rims would hide small dots
     fade = 0.35 * min(1.0, 40 / max(len(solution.routes), 1)) ** 0.75
     served = np.zeros(len(points), dtype=bool)
     for route, (colour, style) in zip(solution.routes, looks, strict=True):
@@ -183,7 +190,7 @@ def _draw_map(
             axes.plot(*to_depot.T, color=colour, lw=0.6, alpha=fade, zorder=1)
         axes.plot(*stops.T, color=colour, ls=style, lw=width, zorder=2)
         axes.scatter(
-            stops[:, 0], stops[:, 1], size, color=colour, ec="white", lw=0.4, zorder=3
+            stops[:, 0], stops[:, 1], size, color=colour, ec="white", lw=rim, zorder=3
         )
     missed = points[1:][~served[1:]]
     axes.scatter(
