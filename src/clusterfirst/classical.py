@@ -22,6 +22,7 @@ CONE_DEPTH = 0.75  # of a cone's demand is nearer to the depot than its seed
 CANDIDATES = 32  # seeds per customer where all of them would be too many
 DENSE_CELLS = 2_000_000  # customers x seeds up to which every pair gets a cost
 PATIENCE = 2  # re-seedings without gain before the seeds are shaken
+RESIZE = 0.1  # chance that a shake adds a seed, and that it takes one away
 SHAKE = 5  # most neighbouring seeds that are moved together
 SHAKE_REACH = 12  # nearest customers a moved seed may go to
 MAX_STAR = 400  # members of a cluster beyond which the seed is chosen from a sample
@@ -32,28 +33,35 @@ def fisher_jaikumar(
 ) -> ScoreStream:
     """Yield scores for promising seeds for ever; learn from what became of them."""
     map_ = _Map(instance)
+    limit = instance.num_customers if instance.vehicles is None else instance.vehicles
     best, best_seeds = None, None
-    starts = [(kind, k) for kind in (cone_seeds, spread_seeds) for k in fleets]
+    starts = [(kind, k) for kind in (cone_seeds, spread_seeds) for k in (0, -1)]
     turn = 0
     while True:
         if turn < len(starts):
-            kind, vehicles = starts[turn]
-            seeds = kind(map_, vehicles, rng)
+            kind, which = starts[turn]
+            seeds = kind(map_, fleets[which], rng)
         elif best_seeds is None:  # too tight for every fleet so far: draw again
             seeds = spread_seeds(map_, fleets[turn % len(fleets)], rng)
         else:
-            seeds = _shaken(map_, best_seeds, rng)
+            seeds = _shaken(map_, best_seeds, fleets, rng)
         turn += 1
         here, stale = np.inf, 0
         while stale < PATIENCE:
             found = yield Scores(seeds, *insertion_costs(instance, seeds))
+            failed = found is None or len(found.routes) > len(seeds)
+            if failed and len(seeds) <= min(fleets) < limit:
+                # Too tight to fill so few vehicles: do not lose time there again.
+                fleets = [min(k + 1, limit) for k in fleets]
             if found is None:
                 break
+            moved = reseeded(instance, found)
             if best is None or found.cost < best.cost:
-                best, best_seeds = found, seeds
+                # A repair may have opened vehicles that the seeds did not have.
+                grown = len(found.routes) > len(seeds)
+                best, best_seeds = found, moved if grown else seeds
             stale = 0 if found.cost < here else stale + 1
             here = min(here, found.cost)
-            moved = reseeded(instance, found)
             if set(moved.tolist()) == set(seeds.tolist()):
                 break
             seeds = moved
@@ -166,13 +174,21 @@ def _distinct(
     return np.array(list(taken), dtype=np.int64) + 1
 
 
-def _shaken(map_: _Map, seeds: IntArray, rng: np.random.Generator) -> IntArray:
-    """Move a few seeds that lie together to customers near them."""
+def _shaken(
+    map_: _Map, seeds: IntArray, fleets: list[int], rng: np.random.Generator
+) -> IntArray:
+    """Move a few seeds that lie together to customers near them; rarely add one."""
     points = map_.points
     centre = points[seeds[rng.integers(len(seeds))] - 1]
     apart = ((points[seeds - 1] - centre) ** 2).sum(axis=1)
     count = int(rng.integers(1, SHAKE + 1))
     moved = seeds.copy()
+    change = rng.random()
+    if change < RESIZE and len(seeds) < max(fleets):
+        fresh = np.setdiff1d(np.arange(1, len(points) + 1), seeds)
+        return np.append(seeds, rng.choice(fresh))
+    if change > 1 - RESIZE and len(seeds) > min(fleets):
+        return np.delete(seeds, rng.integers(len(seeds)))
     for j in np.argsort(apart, kind="stable")[:count].tolist():
         reach = min(SHAKE_REACH, len(points))
         near = np.reshape(map_.tree.query(points[seeds[j] - 1], k=reach)[1], -1) + 1

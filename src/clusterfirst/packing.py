@@ -16,7 +16,7 @@ from clusterfirst.assign import AssignSettings, assign_exact
 from clusterfirst.assignment import AssignProblem, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InfeasibleError, NotFoundInTimeError, Problem
-from clusterfirst.incumbent import is_within
+from clusterfirst.incumbent import PRICE_ROUNDS, by_prices, is_within
 from clusterfirst.instance import IntArray
 
 SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
@@ -25,8 +25,9 @@ SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
 def repair(problem: AssignProblem, limit: int) -> IntArray | None:
     """Labels within capacity, near the cheap vehicles, or None above the limit.
 
-    Customers go, largest first, to their cheapest vehicle with room; the rest to
-    the fullest vehicle that takes them, or to a new one. It always succeeds when
+    Customers go, largest first, to the vehicle that capacity prices give them, or
+    else to their cheapest one with room; the rest to the fullest vehicle that takes
+    them, or to a new one. It always succeeds when
     `limit` is the number of customers and each of them fits in a vehicle.
     """
     demands = np.ascontiguousarray(problem.demands, dtype=np.int64)
@@ -38,10 +39,15 @@ def repair(problem: AssignProblem, limit: int) -> IntArray | None:
     if candidates is None:
         columns = np.arange(problem.vehicles, dtype=np.int64)
         candidates = np.broadcast_to(columns, problem.cost.shape)
+    candidates = np.ascontiguousarray(candidates)
+    cost = np.ascontiguousarray(problem.cost, dtype=np.float64)
+    room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
+    balanced, _ = by_prices(cost, candidates, demands, room, PRICE_ROUNDS)
     by_cost = np.take_along_axis(
-        candidates, np.argsort(problem.cost, axis=1, kind="stable"), axis=1
+        candidates, np.argsort(cost, axis=1, kind="stable"), axis=1
     )
-    labels = _fit(order, np.ascontiguousarray(by_cost), demands, problem.capacity)
+    wishes = np.column_stack([balanced, by_cost])
+    labels = _fit(order, wishes, demands, problem.capacity)
     return labels if labels.max() < limit else None
 
 

@@ -198,7 +198,7 @@ def _shortest_ring(table: FloatArray, starts: int) -> IntArray:
                     value[a + w + 1] = longer
                     came[a + w + 1] = a
         if value[n] < best_total:
-            best_total, best_start = value[n], start
+            best_total, best_start = float(value[n]), start
             best_came[:] = came
     cuts = [best_start + n]
     at = n

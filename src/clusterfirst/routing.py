@@ -146,7 +146,7 @@ def _solve_chunk(
     orders = np.concatenate([np.arange(1, len(rows)) for rows in stops])
     if unordered:
         nearest_first(blocks, starts, orders)
-    solve_blocks(blocks, starts, orders, effort.exact, effort.kicks)
+    solve_blocks(blocks, starts, orders, effort.exact, float(effort.kicks))
     for k, c in enumerate(chunk):
         routes[c] = stops[k][orders[starts[k] : starts[k + 1]]]
 

@@ -1,0 +1,295 @@
+"""Capacitated assignment: against brute force, under bad answers, and in time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterfirst import assign as module
+from clusterfirst.assign import (
+    AssignSettings,
+    assign_exact,
+    assign_hard,
+    assign_quick,
+    assign_sparse,
+    max_rounds,
+)
+from clusterfirst.assignment import Assignment, AssignProblem, Status
+from clusterfirst.clock import Deadline
+from clusterfirst.errors import InfeasibleError, InputError
+from clusterfirst.mip import BinaryProgram, Claim, MipAnswer, MipSettings, solve_binary
+from clusterfirst.packing import pack, packing_bound, repair
+
+NEVER = Deadline.never()
+TIGHT = AssignSettings(mip_gap=0.0, seconds=math.inf)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> AssignProblem:
+    """Small problems, often tight, sometimes infeasible."""
+    n, vehicles = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+    demands = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
+    fewest = -(-sum(demands) // vehicles)
+    capacity = draw(st.integers(max(1, fewest - 1), fewest + 4))
+    seed = draw(st.integers(0, 1000))
+    cost = np.random.default_rng(seed).random((n, vehicles)).round(2)
+    return AssignProblem(cost, np.array(demands), capacity, vehicles)
+
+
+def brute_force(problem: AssignProblem) -> float:
+    """Cost of the best assignment by trying all of them; inf if there is none."""
+    best, n = math.inf, len(problem.demands)
+    for labels in itertools.product(range(problem.vehicles), repeat=n):
+        loads = np.bincount(labels, problem.demands, problem.vehicles)
+        if (loads <= problem.capacity).all():
+            best = min(best, problem.cost[np.arange(n), labels].sum())
+    return best
+
+
+def check(problem: AssignProblem, answer: Assignment) -> None:
+    """An assignment is within capacity and costs what it says."""
+    loads = np.bincount(answer.labels, problem.demands, problem.vehicles)
+    assert (loads <= problem.capacity).all()
+    n = len(problem.demands)
+    if problem.candidates is None:
+        assert answer.cost == pytest.approx(
+            problem.cost[np.arange(n), answer.labels].sum()
+        )
+
+
+def geometric(n: int, vehicles: int, seed: int = 0) -> AssignProblem:
+    """Distances to random seeds, at 97 % load."""
+    rng = np.random.default_rng(seed)
+    points, demands = rng.random((n, 2)), rng.integers(1, 10, n)
+    seeds = points[rng.choice(n, vehicles, replace=False)]
+    cost = np.linalg.norm(points[:, None] - seeds[None], axis=2)
+    capacity = int(demands.sum() / vehicles / 0.97) + 1
+    return AssignProblem(cost, demands, capacity, vehicles)
+
+
+@given(problems())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_exact_equals_brute_force(problem: AssignProblem) -> None:
+    """The exact decoding is optimal, and says infeasible exactly when it is."""
+    answer = assign_exact(problem, TIGHT, NEVER)
+    best = brute_force(problem)
+    assert (answer.status is Status.INFEASIBLE) == math.isinf(best)
+    if math.isfinite(best):
+        check(problem, answer)
+        assert answer.status is Status.OPTIMAL
+        assert answer.cost == pytest.approx(best, abs=1e-6)
+
+
+@given(problems())
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_every_decoding_is_valid_and_not_below_exact(problem: AssignProblem) -> None:
+    """Sparse, hard and quick give valid assignments that cost at least the optimum."""
+    plan = np.random.default_rng(0).dirichlet(
+        np.ones(problem.vehicles) * 0.1, len(problem.demands)
+    )
+    best = brute_force(problem)
+    for answer in (
+        assign_sparse(problem, plan, TIGHT, NEVER),
+        assign_hard(problem, plan, TIGHT, NEVER),
+        assign_quick(problem, TIGHT, NEVER),
+    ):
+        if answer.status in (Status.OPTIMAL, Status.FEASIBLE):
+            check(problem, answer)
+            assert answer.cost >= best - 1e-9
+        elif answer.status is Status.INFEASIBLE:
+            assert math.isinf(best)
+    if math.isfinite(best):
+        assert math.isfinite(assign_sparse(problem, plan, TIGHT, NEVER).cost)
+        assert math.isfinite(assign_hard(problem, plan, TIGHT, NEVER).cost)
+
+
+def test_scaling_demands_changes_nothing() -> None:
+    """Demands and capacity times a constant give the same optimum."""
+    problem = geometric(30, 4)
+    scaled = AssignProblem(
+        problem.cost, problem.demands * 1000, problem.capacity * 1000, 4
+    )
+    first = assign_exact(problem, TIGHT, NEVER)
+    assert assign_exact(scaled, TIGHT, NEVER).cost == pytest.approx(first.cost)
+
+
+def test_candidates_equal_dense_when_they_hold_every_vehicle() -> None:
+    """A shuffled full candidate list has the same optimum as the dense problem."""
+    problem = geometric(25, 3)
+    rng = np.random.default_rng(1)
+    candidates = rng.permuted(np.tile(np.arange(3), (25, 1)), axis=1)
+    padded = np.column_stack([candidates, np.full(25, -1)])
+    cost = np.column_stack(
+        [np.take_along_axis(problem.cost, candidates, axis=1), np.full(25, np.inf)]
+    )
+    listed = AssignProblem(cost, problem.demands, problem.capacity, 3, padded)
+    dense = assign_exact(problem, TIGHT, NEVER)
+    assert assign_exact(listed, TIGHT, NEVER).cost == pytest.approx(dense.cost)
+
+
+def test_hard_fixing_never_overfills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the plan puts everyone on one vehicle, fixed loads stay within it."""
+    problem = geometric(40, 4)
+    plan = np.zeros((40, 4))
+    plan[:, 2] = 1.0
+    seen = []
+    original = module._solve_rest  # noqa: SLF001 - spied on, not used
+
+    def spy(case, fixed, *rest):  # type: ignore[no-untyped-def]  # a spy
+        held = fixed >= 0
+        loads = np.bincount(fixed[held], problem.demands[held], 4)
+        seen.append(bool((loads <= problem.capacity).all()))
+        return original(case, fixed, *rest)
+
+    monkeypatch.setattr(module, "_solve_rest", spy)
+    answer = assign_hard(problem, plan, AssignSettings(seconds=20), NEVER)
+    check(problem, answer)
+    assert seen
+    assert all(seen)
+
+
+def test_hard_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If every round fails, the loop still ends within the proven bound."""
+    failing = module._Found(None, Claim.STOPPED)  # noqa: SLF001 - injected failure
+    monkeypatch.setattr(module, "_solve_rest", lambda *_: failing)
+    problem = geometric(60, 5)
+    plan = np.eye(5)[np.argmin(problem.cost, axis=1)]
+    answer = assign_hard(problem, plan, AssignSettings(seconds=math.inf), NEVER)
+    assert answer.status is Status.NOT_FOUND
+    assert answer.rounds <= max_rounds(60, 0.1)
+
+
+def test_sparse_grows_until_feasible() -> None:
+    """Customers that all prefer one vehicle get more edges until they fit."""
+    cost = np.tile(np.arange(4.0), (8, 1))
+    problem = AssignProblem(cost, np.full(8, 5), 10, 4)
+    answer = assign_sparse(problem, None, TIGHT, NEVER)
+    check(problem, answer)
+    assert answer.rounds == 3  # 1, 2, 4 vehicles each
+    assert answer.cost == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        MipAnswer(Claim.FAILED),
+        MipAnswer(Claim.STOPPED, None),
+        MipAnswer(Claim.INFEASIBLE, None),
+        MipAnswer(Claim.OPTIMAL, np.ones(60, dtype=bool)),
+        MipAnswer(Claim.OPTIMAL, np.zeros(60, dtype=bool)),
+        MipAnswer(Claim.OPTIMAL, np.ones(3, dtype=bool)),
+    ],
+)
+def test_bad_solver_answers_end_in_the_fallback(
+    answer: MipAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever HiGHS answers, a valid assignment comes out, never called optimal."""
+    monkeypatch.setattr(module, "solve_binary", lambda *_: answer)
+    problem = geometric(20, 3)
+    found = assign_exact(problem, TIGHT, NEVER)
+    check(problem, found)
+    assert found.status is Status.FEASIBLE
+
+
+def test_one_unit_too_much_is_infeasible() -> None:
+    """Three customers of 16667 do not fit in 50000, tolerance or not."""
+    problem = AssignProblem(np.ones((3, 1)), np.full(3, 16667), 50000, 1)
+    assert assign_exact(problem, TIGHT, NEVER).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize(
+    ("cost", "demands"),
+    [
+        (np.array([[np.nan]]), np.array([1])),
+        (np.array([[np.inf]]), np.array([1])),
+        (np.array([[1.0]]), np.array([1.5])),
+        (np.array([[1.0]]), np.array([-1])),
+        (np.array([[1.0, 2.0]]), np.array([1])),
+    ],
+)
+def test_bad_data_is_refused(cost: np.ndarray, demands: np.ndarray) -> None:
+    """NaN, inf, fractions, negative demands and wrong shapes never reach HiGHS."""
+    with pytest.raises(InputError):
+        assign_exact(AssignProblem(cost, demands, 10, 1), TIGHT, NEVER)
+
+
+def test_a_deaf_solver_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solve that ignores every interrupt does not hold the caller."""
+    release = threading.Event()
+    monkeypatch.setattr(
+        "clusterfirst.mip._run_highs", lambda *_: release.wait(30) and MipAnswer()
+    )
+    program = BinaryProgram(
+        np.ones(1),
+        np.ones(1),
+        np.ones(1),
+        np.array([0, 1]),
+        np.zeros(1, int),
+        np.ones(1),
+    )
+    start = time.perf_counter()
+    answer = solve_binary(program, MipSettings(), Deadline.after(0.05))
+    assert answer.claim is Claim.STOPPED
+    assert answer.point is None
+    # While it still runs, the next solve gives up at its deadline instead of
+    # starting a second HiGHS beside it.
+    assert solve_binary(program, MipSettings(), Deadline.after(0.05)).claim is (
+        Claim.FAILED
+    )
+    assert time.perf_counter() - start < 10
+    release.set()
+
+
+def test_a_large_program_keeps_to_its_deadline() -> None:
+    """A program far too hard for the time ends with the heuristic's answer."""
+    problem = geometric(600, 60)
+    start = time.perf_counter()
+    answer = assign_exact(problem, AssignSettings(), Deadline.after(0.5))
+    assert time.perf_counter() - start < 20  # a hang guard, not a timing
+    check(problem, answer)
+
+
+def test_node_limits_are_repeatable() -> None:
+    """Without a clock, the same problem gives the same labels twice."""
+    problem = geometric(60, 6)
+    limits = AssignSettings(seconds=math.inf, max_nodes=5)
+    first, second = (assign_exact(problem, limits, NEVER) for _ in range(2))
+    assert np.array_equal(first.labels, second.labels)
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=30), st.integers(20, 50))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_repair_always_ends_feasible(demands: list[int], capacity: int) -> None:
+    """With enough vehicles allowed, the repair serves everyone within capacity."""
+    n = len(demands)
+    cost = np.random.default_rng(n).random((n, 2))
+    problem = AssignProblem(cost, np.array(demands), capacity, 2)
+    labels = repair(problem, limit=n + 2)
+    assert labels is not None
+    assert (np.bincount(labels, demands) <= capacity).all()
+
+
+@given(st.lists(st.integers(1, 10), min_size=1, max_size=8), st.integers(1, 4))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_packing_is_found_or_proven_impossible(demands: list[int], limit: int) -> None:
+    """Bin packing agrees with brute force, and impossible is said only when it is."""
+    units, possible = np.array(demands), False
+    for labels in itertools.product(range(limit), repeat=len(demands)):
+        if (np.bincount(labels, units) <= 10).all():
+            possible = True
+            break
+    if not possible:
+        with pytest.raises(InfeasibleError, match="E203"):
+            pack(units, 10, limit, NEVER)
+        return
+    packed = pack(units, 10, limit, NEVER)
+    assert (np.bincount(packed, units) <= 10).all()
+    assert packed.max() < limit
+    assert packing_bound(units, 10) <= limit

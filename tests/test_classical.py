@@ -1,0 +1,189 @@
+"""Classical cluster-first methods: feasible always, and no straw men."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from clusterfirst.classical import (
+    CANDIDATES,
+    cone_seeds,
+    insertion_costs,
+    reseeded,
+    spread_seeds,
+)
+from clusterfirst.classical import _Map as Map
+from clusterfirst.clock import Deadline
+from clusterfirst.errors import InputError
+from clusterfirst.instance import Instance
+from clusterfirst.method import Decoded, Work
+from clusterfirst.petal import petal_lengths
+from clusterfirst.sampling import sample_world
+from clusterfirst.savings import near_pairs
+from clusterfirst.solution import Solution, judge
+from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.sweep import angular_order, reach, sweep
+
+CLASSICAL = ("fisher-jaikumar", "sweep", "petal", "savings")
+
+
+@pytest.fixture(scope="module")
+def town() -> Instance:
+    """60 customers of the unit square, about 10 per route."""
+    rng = np.random.default_rng(0)
+    demands = np.concatenate([[0], rng.integers(1, 10, 60)])
+    return Instance(demands, 50, coords=rng.random((61, 2)))
+
+
+@pytest.mark.parametrize("method", CLASSICAL)
+@pytest.mark.parametrize("index", range(6))
+def test_every_method_is_feasible_on_every_kind_of_map(method: str, index: int) -> None:
+    """Clustered, street and grid maps with any demands get feasible routes."""
+    instance = sample_world(40, seed=7, index=index)
+    result = solve(instance, SolveOptions(method=method, iterations=3))
+    assert judge(instance, result.solution).feasible
+    assert not result.notes
+
+
+@pytest.mark.parametrize("method", CLASSICAL)
+def test_a_hard_fleet_limit_is_kept(method: str, town: Instance) -> None:
+    """With the fewest possible vehicles as the limit, no method exceeds it."""
+    tight = town.replace(vehicles=town.min_vehicles)
+    result = solve(tight, SolveOptions(method=method, iterations=3))
+    assert result.verdict.feasible
+    assert len(result.solution.routes) == town.min_vehicles
+
+
+@pytest.mark.parametrize("method", CLASSICAL)
+def test_methods_are_not_straw_men(method: str, town: Instance) -> None:
+    """Each method comes within 15 % of the best of all of them."""
+    cost = {
+        name: solve(town, SolveOptions(method=name, iterations=30)).verdict.cost
+        for name in CLASSICAL
+    }
+    assert cost[method] <= 1.15 * min(cost.values())
+
+
+def test_savings_needs_no_coordinates_and_the_others_say_so(town: Instance) -> None:
+    """A bare matrix is solved by savings and refused in words by the others."""
+    bare = Instance(town.demands, 50, matrix=town.distances, metric="matrix")
+    with_map = solve(town, SolveOptions(method="savings", iterations=2))
+    without = solve(bare, SolveOptions(method="savings", iterations=2))
+    assert without.verdict.cost == pytest.approx(with_map.verdict.cost)
+    for method in ("fisher-jaikumar", "sweep", "petal"):
+        with pytest.raises(InputError, match="savings"):
+            solve(bare, SolveOptions(method=method, iterations=1))
+
+
+def test_insertion_costs_are_the_papers(town: Instance) -> None:
+    """Cost is d(0,i) + d(i,s) - d(0,s), zero at the seed itself."""
+    seeds = np.array([3, 17, 40])
+    cost, candidates = insertion_costs(town, seeds)
+    assert candidates is None
+    d = town.distances
+    for i, (k, s) in itertools.product((1, 9, 60), enumerate(seeds)):
+        assert cost[i - 1, k] == pytest.approx(d[0, i] + d[i, s] - d[0, s])
+    assert cost[seeds - 1, np.arange(3)] == pytest.approx(0.0)
+
+
+def test_many_seeds_get_candidates_that_agree_with_dense(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Above the dense limit, candidate costs equal the dense ones."""
+    points = np.random.default_rng(1).random((101, 2))
+    instance = Instance(np.array([0] + [1] * 100), 2, coords=points)
+    seeds = np.arange(1, 51)
+    dense, _ = insertion_costs(instance, seeds)
+    monkeypatch.setattr("clusterfirst.classical.DENSE_CELLS", 10)
+    sparse, candidates = insertion_costs(instance, seeds)
+    assert candidates is not None
+    assert candidates.shape == (100, CANDIDATES)
+    assert sparse == pytest.approx(np.take_along_axis(dense, candidates, axis=1))
+
+
+@pytest.mark.parametrize("draw", [cone_seeds, spread_seeds])
+@pytest.mark.parametrize("vehicles", [1, 7, 60])
+def test_seeds_are_distinct_customers(draw, vehicles: int, town: Instance) -> None:  # type: ignore[no-untyped-def]  # a parameter of two functions
+    """As many distinct customers as vehicles, also when every customer is a seed."""
+    seeds = draw(Map(town), vehicles, np.random.default_rng(2))
+    assert len(set(seeds.tolist())) == vehicles
+    assert seeds.min() >= 1
+    assert seeds.max() <= 60
+
+
+def test_seeds_survive_identical_points() -> None:
+    """All customers in one place still give distinct seeds."""
+    same = Instance(np.array([0, 1, 1, 1, 1]), 2, coords=np.ones((5, 2)))
+    for draw in (cone_seeds, spread_seeds):
+        assert len(set(draw(Map(same), 2, np.random.default_rng(0)).tolist())) == 2
+
+
+def test_reseeding_minimises_the_star(town: Instance) -> None:
+    """The new seed of a route is the member with the shortest star tour estimate."""
+    route = np.arange(1, 12)
+    found = Decoded(np.zeros(60, dtype=np.int64), [route], 0.0)
+    d = town.distances
+
+    def star(s: int) -> float:
+        return 2 * d[0, s] + sum(d[0, i] + d[i, s] - d[0, s] for i in route)
+
+    assert star(int(reseeded(town, found)[0])) == pytest.approx(min(map(star, route)))
+
+
+def test_reach_counts_what_fits() -> None:
+    """From each position on, the stretch fits and one more would not."""
+    units = np.random.default_rng(3).integers(0, 9, 30)
+    for i, count in enumerate(reach(units, 20).tolist()):
+        around = np.roll(units, -i)
+        assert around[:count].sum() <= 20
+        assert count == 30 or around[: count + 1].sum() > 20
+
+
+def test_sweep_tries_every_start(town: Instance) -> None:
+    """The sweep equals the best of all greedy cuts of the circle, tours aside."""
+    work = Work(town, Deadline.never())
+    sweep(work)
+    order = angular_order(town)
+    units, routes = town.demand_units, []
+    for start in range(60):
+        plan, load = [[]], 0
+        for row in np.roll(order, -start).tolist():
+            if load + units[row] > 50:
+                plan, load = [*plan, []], 0
+            plan[-1].append(row)
+            load += units[row]
+        routes.append(plan)
+    from clusterfirst.routing import tours
+
+    best = min(judge(town, Solution(tours(town, plan))).cost for plan in routes)
+    assert work.best_cost <= 1.02 * best
+
+
+def test_petal_lengths_are_tours(town: Instance) -> None:
+    """Estimated petal lengths are at least the optimal tour and finite iff it fits."""
+    from clusterfirst.routing import tours
+
+    order = angular_order(town)
+    table = petal_lengths(town, order)
+    twice = np.concatenate([order, order])
+    for i, w in itertools.product((0, 20, 59), range(table.shape[1])):
+        rows = twice[i : i + w + 1]
+        fits = town.demand_units[rows].sum() <= 50
+        assert np.isfinite(table[i, w]) == fits
+        if fits:
+            best = judge(town, Solution(tours(town, [rows.tolist()]))).cost
+            assert best - 1e-9 <= table[i, w] <= 1.6 * best
+
+
+def test_near_pairs_are_near(town: Instance) -> None:
+    """With a short list, each customer's nearest neighbour is still a pair."""
+    pairs, apart = near_pairs(town, 3)
+    known = {tuple(pair) for pair in pairs.tolist()}
+    for i in range(1, 61):
+        away = town.distances[i].copy()
+        away[[0, i]] = np.inf
+        j = int(away.argmin())
+        assert (min(i, j), max(i, j)) in known
+    assert apart == pytest.approx(town.distances[pairs[:, 0], pairs[:, 1]])
