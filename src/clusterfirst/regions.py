@@ -22,7 +22,6 @@ from clusterfirst.compiled import (
     link_routes,
     read_routes,
 )
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.ruin_recreate import Memory, memory_for
 
@@ -59,18 +58,27 @@ class Region:
         return [self.members[route].tolist() for route in found]
 
 
+def too_large(instance: Instance) -> str:
+    """Why this instance cannot be searched: only where it needs a full matrix."""
+    rows = instance.num_customers + 1
+    direct = instance.metric == "euclidean" or (
+        instance.metric == "greatcircle" and instance.rounding == "none"
+    )
+    if direct or rows <= MAX_MATRIX_ROWS:
+        return ""
+    return (
+        f"not polished: {instance.metric} distances with rounding "
+        f"'{instance.rounding}' need a matrix of at most {MAX_MATRIX_ROWS} rows, "
+        f"and there are {rows}"
+    )
+
+
 def whole_ground(instance: Instance, neighbours: int) -> Ground:
     """Return the arrays of a whole instance, without depots for routes."""
     n = instance.num_customers
     mode, points = _points(instance)
     matrix = np.zeros((1, 1))
     if mode == MATRIX:
-        if n + 1 > MAX_MATRIX_ROWS:
-            rule = (
-                f"polishing {instance.metric} distances with rounding "
-                f"'{instance.rounding}' is limited to {MAX_MATRIX_ROWS - 1} customers"
-            )
-            raise InputError(Problem("E401", "customers", str(n), rule))
         matrix = np.array(instance.distances)  # numba wants it writable
     near = _near_matrix(matrix, neighbours) if mode == MATRIX else None
     near = _near_points(points, neighbours) if near is None else near
@@ -138,8 +146,8 @@ def _near_matrix(matrix: FloatArray, neighbours: int) -> IntArray:
 
 def make_region(whole: Ground, routes: Routes, slots: int, seed: int) -> Region:
     """Return the region of these routes, with room for `slots` routes in all."""
-    members = np.concatenate([[0], np.sort(np.concatenate([[], *routes]))])
-    members = members.astype(np.int64)
+    # In the order of the routes: neighbours on the map are neighbours in memory.
+    members = np.concatenate([[0], *routes]).astype(np.int64)
     new_number = np.zeros(len(whole.demands), dtype=np.int64)
     new_number[members] = np.arange(len(members))
     near, near_gap = whole.near, whole.near_gap
