@@ -4,7 +4,8 @@ Conventions, stated once: row 0 is the depot, customers are rows 1..n. Demands a
 capacity are kept as given and, beside that, as exact integers in a common unit
 (`demand_units`, `capacity_units`): every stage that adds up loads uses those,
 because float sums get the number of vehicles wrong in 1 % of the paper's own
-instances. This is the only module that computes distances.
+instances. Distances come from here, with the formulas of
+`distances.py`, and from nowhere else.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from clusterfirst.distances import EARTH_RADIUS_KM as EARTH_RADIUS_KM
+from clusterfirst.distances import ROUNDINGS as ROUNDINGS
+from clusterfirst.distances import FloatArray as FloatArray
+from clusterfirst.distances import Rounding as Rounding
+from clusterfirst.distances import great_circle, round_distances
 from clusterfirst.errors import InfeasibleError, InputError, Problem
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Metric = Literal["euclidean", "greatcircle", "matrix"]
-Rounding = Literal["none", "round", "trunc", "dimacs", "exact"]
 
 METRICS: tuple[str, ...] = get_args(Metric)
-ROUNDINGS: tuple[str, ...] = get_args(Rounding)
 MAX_CUSTOMERS = 100_000
 MAX_DECIMALS = 6
 MAX_COORDINATE = 1e9
 MAX_ID_LENGTH = 200
 MAX_EXACT = 2**53
-EARTH_RADIUS_KM = 6371.0088  # mean radius, IUGG
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +87,8 @@ class Instance:
         demands = _array(self.demands, "demands", 1)
         n = len(demands) - 1
         if n < 0:
-            problems.append(
-                Problem("E115", "demands", "0 rows", "the depot must be row 0")
-            )
-            _raise(problems)
+            rule = "the depot must be row 0"
+            raise InputError(Problem("E115", "demands", "0 rows", rule))
         if n > self.max_customers:
             problems.append(
                 Problem(
@@ -119,26 +119,24 @@ class Instance:
                 problems.append(Problem("E405", "city_rows", str(len(rows)), rule))
         _raise(problems)
         units, capacity_units = _exact_units(demands, self.capacity, ids)
-        whole = np.all(demands == np.floor(demands))
-        demands = demands.astype(np.int64 if whole else np.float64)
-        capacity = (
-            int(self.capacity)
-            if float(self.capacity).is_integer()
-            else float(self.capacity)
-        )
+        if np.all(demands == np.floor(demands)):
+            demands = demands.astype(np.int64)
+        capacity = float(self.capacity)
+        capacity = int(capacity) if capacity.is_integer() else capacity
         for array in (demands, coords, matrix, rows, units):
             if array is not None:
                 array.setflags(write=False)
-        for name, value in (
-            ("demands", demands),
-            ("capacity", capacity),
-            ("coords", coords),
-            ("matrix", matrix),
-            ("ids", tuple(ids)),
-            ("city_rows", rows),
-            ("demand_units", units),
-            ("capacity_units", capacity_units),
-        ):
+        checked: dict[str, Any] = {
+            "demands": demands,
+            "capacity": capacity,
+            "coords": coords,
+            "matrix": matrix,
+            "ids": tuple(ids),
+            "city_rows": rows,
+            "demand_units": units,
+            "capacity_units": capacity_units,
+        }
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -183,7 +181,7 @@ class Instance:
         else:
             assert self.coords is not None
             if self.metric == "greatcircle":
-                raw = _great_circle(self.coords[a], self.coords[b])
+                raw = great_circle(self.coords[a], self.coords[b])
             else:
                 delta = self.coords[a] - self.coords[b]
                 # Plain squares, as every CVRPLIB tool does: hypot may differ in
@@ -233,40 +231,14 @@ class Instance:
 
     def same_as(self, other: Instance) -> bool:
         """Whether two instances are equal field by field, array by array."""
-        skip = {"max_customers"}
         return all(
             np.array_equal(getattr(self, f.name), getattr(other, f.name))
             if isinstance(getattr(self, f.name), np.ndarray)
             or isinstance(getattr(other, f.name), np.ndarray)
             else getattr(self, f.name) == getattr(other, f.name)
             for f in fields(self)
-            if f.name not in skip
+            if f.name != "max_customers"
         )
-
-
-def round_distances(values: FloatArray, rounding: Rounding) -> FloatArray:
-    """Round distances as PyVRP's function of the same name does."""
-    if rounding == "none":
-        return values
-    if rounding == "round":
-        return np.floor(values + 0.5)
-    if rounding == "trunc":
-        return np.floor(values)
-    if rounding == "dimacs":
-        return np.floor(values * 10)
-    return np.floor(values * 1000 + 0.5)  # exact
-
-
-def _great_circle(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Haversine distance in km between (..., 2) arrays of (lon, lat) degrees."""
-    a, b = np.radians(a), np.radians(b)
-    half = (b - a) / 2
-    chord = (
-        np.sin(half[..., 1]) ** 2
-        + np.cos(a[..., 1]) * np.cos(b[..., 1]) * np.sin(half[..., 0]) ** 2
-    )
-    angle: FloatArray = 2 * np.arcsin(np.sqrt(np.minimum(chord, 1.0)))
-    return EARTH_RADIUS_KM * angle
 
 
 def _raise(problems: Sequence[Problem]) -> None:
