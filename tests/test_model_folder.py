@@ -21,7 +21,9 @@ from clusterfirst.model_folder import (
     FILES,
     WEIGHTS,
     Model,
+    find_model,
     load_model,
+    read_model,
     save_model,
     shipped,
 )
@@ -62,7 +64,7 @@ def edit(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
 def refusal(folder: Path) -> str:
     """The one sentence with which a folder is refused."""
     with pytest.raises(InputError) as caught:
-        load_model(folder)
+        read_model(find_model(folder))
     (line,) = caught.value.lines()
     return line
 
@@ -88,6 +90,16 @@ def test_round_trip(tmp_path: Path, kind: str) -> None:
     assert np.array_equal(scores[0].cost, scores[1].cost)
     trained = {n for n, p in found.router.named_parameters() if p.requires_grad}
     assert ("seed.input.psi" in trained) is False
+
+
+def test_a_folder_written_again_is_read_again(folder: Path) -> None:
+    """Models are kept in memory, but never an old one for a new folder."""
+    first = load_model(folder)
+    assert load_model(folder) is first
+    save_model(folder, Model("small", small_router(PSI, seed=1), {}, small_city()), "")
+    second = load_model(folder)
+    mine, theirs = (m.router.cluster.role.weight for m in (first, second))
+    assert not torch.equal(mine, theirs)
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from clusterfirst.commands.console import (
     say_error,
     warnings_as_lines,
 )
+from clusterfirst.commands.explaining import explain, models
 from clusterfirst.commands.judging import check, plot
 from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.solving import demo, solve
@@ -61,6 +62,8 @@ app.command()(check)
 app.add_typer(city_app, name="city")
 app.command()(sample)
 app.command()(plot)
+app.command()(explain)
+app.command()(models)
 app.command()(demo)
 app.command()(label)
 app.add_typer(labels_app, name="labels")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -112,14 +112,36 @@ def save_model(folder: Path, model: Model, card: str) -> None:
     )
 
 
-@cache
 def load_model(name: str | Path) -> Model:
-    """Load a shipped model by name, or a model folder by path."""
+    """Load a shipped model by name, or a model folder by path; each one once.
+
+    A folder that was written again has another manifest and is read again.
+    """
+    folder = find_model(name)
+    try:
+        manifest = (folder / MANIFEST).read_bytes()
+    except OSError as error:
+        raise _damaged(folder, error) from error
+    return _loaded(folder.resolve(), manifest)
+
+
+@lru_cache(maxsize=8)
+def _loaded(folder: Path, manifest: bytes) -> Model:
+    return read_model(folder)
+
+
+def find_model(name: str | Path) -> Path:
+    """Return the folder of a shipped model or of a path, if it is a model's."""
     folder = shipped().get(str(name), Path(name))
     if not _is_model(folder):
         known = ", ".join(shipped()) or "none"
         rule = f"no such model folder; shipped models: {known}"
         raise InputError(Problem("E403", "model", str(name), rule))
+    return folder
+
+
+def read_model(folder: Path) -> Model:
+    """Read and verify a model folder, whatever was read before."""
     try:
         files = _read(folder)
         config = _object(files, "config.json")
@@ -129,7 +151,7 @@ def load_model(name: str | Path) -> Model:
     if config.get("format") != FORMAT:
         rule = f"this program reads model format {FORMAT}"
         got = str(config.get("format"))
-        raise InputError(Problem("E708", f"model {name}", got, rule))
+        raise InputError(Problem("E708", f"model {folder.name}", got, rule))
     try:
         tensors = load(files[WEIGHTS])
     except (ValueError, KeyError, SafetensorError) as error:

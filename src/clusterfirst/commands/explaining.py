@@ -1,0 +1,192 @@
+"""`explain` and `models`: look inside a solution, and at the models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say, say_error
+from clusterfirst.commands.reading import Reader
+from clusterfirst.errors import ClusterfirstError, InputError, Problem
+
+if TYPE_CHECKING:
+    from clusterfirst.explain import Explanation
+    from clusterfirst.instance import Instance
+    from clusterfirst.model_folder import Model
+    from clusterfirst.solution import Solution
+
+TABLES = (".csv", ".json")
+PICTURES = (".png", ".svg")
+NEW_LOCATIONS = ("refuse", "nearest")
+
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", help="Name of a shipped model, or a model folder."),
+]
+NewLocations = Annotated[
+    str,
+    typer.Option(
+        help="What a model does with locations it does not know: refuse, or nearest "
+        "(use its nearest known one)."
+    ),
+]
+
+
+def explain(
+    instance_file: options.InstanceFile,
+    solution_file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SOLUTION",
+            help="The solution: .sol or JSON; without it the instance is solved first.",
+        ),
+    ] = None,
+    model: ModelName = None,
+    new_locations: NewLocations = "refuse",
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A .csv or .json table, or a .png or .svg picture; may be repeated."
+        ),
+    ] = None,
+    rounding: options.Rounding = None,
+    city: options.CityFolder = None,
+    capacity: options.Capacity = None,
+    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
+    max_bytes: options.MaxBytes = options.MAX_BYTES,
+    as_json: options.Json = False,
+) -> int:
+    """Show why each customer is on its vehicle, and what moving it would cost.
+
+    One row per customer, cheapest move first: the vehicle it got, the next best one,
+    the change of the total length if it moved there, and whether it fits. A model
+    adds seeds, latent distances and the shares of the transport plan.
+    """
+    from clusterfirst.explain import explain as explain_solution
+
+    targets = [] if out is None else out
+    for target in targets:
+        if target.suffix.lower() not in TABLES + PICTURES:
+            rule = f"a file that ends in {', '.join(TABLES + PICTURES)} is needed"
+            raise InputError(Problem("E404", "--out", str(target), rule))
+    if new_locations not in NEW_LOCATIONS:
+        rule = f"one of {', '.join(NEW_LOCATIONS)} is needed"
+        raise InputError(Problem("E404", "--new-locations", new_locations, rule))
+    reader = Reader(city, capacity, None, rounding, max_customers, max_bytes)
+    instance = reader.instance(instance_file)
+    solution = _solution(reader, instance, solution_file, model)
+    borrow = new_locations == "nearest"
+    explanation = explain_solution(instance, solution, model, borrow=borrow)
+    for target in targets:
+        _write(target, explanation)
+    if as_json:
+        emit_json(explanation.as_dict())
+    elif not targets:
+        emit(_table(explanation))
+    say(explanation.summary())
+    return 0
+
+
+def _solution(
+    reader: Reader, instance: Instance, file: Path | None, model: str | None
+) -> Solution:
+    """The given solution, or one of our own."""
+    if file is not None:
+        return reader.solution(file, instance)[0]
+    from clusterfirst.solver import SolveOptions, solve
+
+    return solve(instance, SolveOptions(model=model)).solution
+
+
+def _write(target: Path, explanation: Explanation) -> None:
+    import json
+
+    from clusterfirst.explain_picture import write_explanation
+    from clusterfirst.files.atomic import write_bytes
+
+    suffix = target.suffix.lower()
+    if suffix in PICTURES:
+        write_explanation(target, explanation)
+    elif suffix == ".csv":
+        write_bytes(target, explanation.as_csv().encode())
+    else:
+        text = json.dumps(explanation.as_dict(), indent=2, ensure_ascii=False)
+        write_bytes(target, text.encode())
+    say(f"wrote {target}")
+
+
+def _table(explanation: Explanation) -> str:
+    """The rows in columns, for a person to read."""
+    rows = explanation.rows()
+    if not rows:
+        return "no customers"
+    cells = [[_cell(value) for value in row.values()] for row in rows]
+    names = [name.replace("_", " ") for name in rows[0]]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    return "\n".join(
+        "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
+        for line in (names, *cells)
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def models(
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL", help="Names or folders; by default all shipped models."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """List models and verify them: hashes, shapes, and that every number is finite.
+
+    Exit code 0 means that all of them are sound, 2 that one is not.
+    """
+    from clusterfirst.model_folder import find_model, read_model, shipped
+
+    code, documents = 0, []
+    for name in folders if folders else shipped():
+        try:
+            facts = _facts(read_model(find_model(name)))
+        except ClusterfirstError as error:
+            code = error.exit_code
+            facts = {"name": name, "problem": str(error.problems[0])}
+            if not as_json:
+                say_error(error)
+        documents.append(facts)
+    if as_json:
+        emit_json({"models": documents})
+    elif not documents:
+        say("no models come with this package; train one, or name a folder")
+    for facts in documents:
+        if not as_json and "problem" not in facts:
+            emit("  ".join(f"{key} {value}" for key, value in facts.items()))
+    return code
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    config = model.config
+    facts: dict[str, Any] = {
+        "name": model.name,
+        "input": config.input,
+        "layers": f"{config.seed_layers}+{config.cluster_layers}",
+        "parameters": model.router.num_parameters(),
+        "city": "any" if model.city is None else model.city.name or "unnamed",
+    }
+    if model.city is not None:
+        facts["locations"] = model.city.num_locations
+        facts["city_hash"] = model.city.hash[:12]
+    return facts | {"provenance": model.provenance}
