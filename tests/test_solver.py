@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst import solver
+from clusterfirst import decoding, solver
 from clusterfirst.assign import assign_quick
 from clusterfirst.assignment import Status
 from clusterfirst.clock import Deadline
+from clusterfirst.decoding import decode
 from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
@@ -22,7 +23,6 @@ from clusterfirst.solution import Solution, judge
 from clusterfirst.solver import (
     Result,
     SolveOptions,
-    decode,
     default_time_limit,
     solve,
     warm_up,
@@ -190,7 +190,7 @@ def test_a_failing_assignment_is_repaired_and_counted(
         nobody = np.full_like(good.labels, -1)
         return type(good)(nobody, np.inf, Status.NOT_FOUND, np.inf)
 
-    monkeypatch.setattr(solver, "assign_quick", nothing)
+    monkeypatch.setattr(decoding, "assign_quick", nothing)
     result = solve(town(), FEW)
     assert result.verdict.feasible
     assert result.details["fallbacks"] == 3

@@ -7,7 +7,6 @@ happens inside, what leaves has passed the judge, and the time limit holds.
 
 from __future__ import annotations
 
-import math
 import platform
 import time
 from collections.abc import Callable
@@ -19,40 +18,29 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.assign import (
-    AssignSettings,
-    assign_exact,
-    assign_hard,
-    assign_quick,
-    assign_sparse,
-)
-from clusterfirst.assignment import Assignment, AssignProblem
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.instance import Instance
-from clusterfirst.method import Decoded, ScoreStream, Work
-from clusterfirst.packing import pack, packing_bound, repair
+from clusterfirst.method import Work
+from clusterfirst.packing import pack
 from clusterfirst.routing import QUICK, Clusters, TourSettings, improve, members
-from clusterfirst.scores import Scores
 from clusterfirst.solution import Solution, Verdict, judge
 
 ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
 FLEETS = ("kmin", "best")
 NEW_LOCATIONS = ("refuse", "nearest")
 TIME_LIMITS = (0.05, 86_400.0)
-ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
-ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
 POLISH_AFTER = 0.3  # with polish the method gets this share instead
 SAFE_FIRST = 2000  # customers from which a safe answer is made before anything else
 
 # Method name -> "module:function"; the function takes one Work. Imported when used.
 METHODS: dict[str, str] = {
-    "fisher-jaikumar": "clusterfirst.solver:fisher_jaikumar",
+    "fisher-jaikumar": "clusterfirst.decoding:fisher_jaikumar",
     "sweep": "clusterfirst.sweep:sweep",
     "petal": "clusterfirst.petal:petal",
     "savings": "clusterfirst.savings:savings",
-    "neural": "clusterfirst.solver:neural",
+    "neural": "clusterfirst.decoding:neural",
 }
 
 
@@ -380,100 +368,6 @@ def _safe_routes(
             packed[row - 1] = vehicle
             load += units
     return improve(instance, members(packed), True, QUICK, deadline)
-
-
-# --- methods that score customers -----------------------------------------------
-
-
-def fisher_jaikumar(work: Work) -> None:
-    """Fisher-Jaikumar through the shared stages, best of many seeds."""
-    from clusterfirst.classical import fisher_jaikumar as stream
-
-    rng = np.random.default_rng(work.seed)
-    run_stream(work, stream(work.instance, fleets(work), rng))
-
-
-def neural(work: Work) -> None:
-    """The network's seeds and costs, once per fleet size: no search."""
-    from clusterfirst.neural import neural_scores
-
-    with work.stage("encode"):
-        stream = neural_scores(work, fleets(work))
-    run_stream(work, stream)
-
-
-def fleets(work: Work) -> list[int]:
-    """Numbers of vehicles to try: K_min and, for "best", one more."""
-    instance = work.instance
-    fewest = packing_bound(instance.demand_units[1:], instance.capacity_units)
-    fewest = min(max(fewest, 1), work.fleet_limit)
-    more = min(fewest + 1, work.fleet_limit)
-    return [fewest] if work.fleet == "kmin" or more == fewest else [fewest, more]
-
-
-def run_stream(work: Work, stream: ScoreStream) -> None:
-    """Decode scores until the stream or the time ends; tell it what became of them."""
-    try:
-        with work.stage("scores"):
-            scores = next(stream)
-        while not work.finished:
-            found = decode(work, scores)
-            work.rounds += 1
-            with work.stage("scores"):
-                scores = stream.send(found)
-    except StopIteration:
-        return
-
-
-def decode(work: Work, scores: Scores) -> Decoded | None:
-    """Assignment -> repair -> tours; the routes are offered and returned."""
-    instance = work.instance
-    problem = AssignProblem(
-        scores.cost,
-        instance.demand_units[1:],
-        instance.capacity_units,
-        len(scores.seeds),
-        scores.candidates,
-    )
-    with work.stage("assign"):
-        answer = _assigned(work, problem, scores)
-        labels = answer.labels
-        if not math.isfinite(answer.cost):
-            fallbacks = work.details.get("fallbacks", 0) + 1
-            work.details["fallbacks"] = fallbacks
-            repaired = repair(problem, work.fleet_limit)
-            if repaired is None:
-                return None
-            labels = repaired
-    with work.stage("tours"):
-        routes = improve(instance, members(labels), True, QUICK, work.deadline)
-    before = work.best_cost
-    cost = work.offer(routes)
-    if cost < before:
-        work.details.update(scores=scores, labels=labels, assignment=answer)
-    return Decoded(labels, routes, cost)
-
-
-def _assigned(work: Work, problem: AssignProblem, scores: Scores) -> Assignment:
-    name = work.assign or "fast"
-    timed = work.deadline.left() < math.inf
-    settings = AssignSettings(seed=work.seed % 2**31)
-    if not timed:
-        settings = replace(settings, seconds=math.inf, max_nodes=ASSIGN_NODES)
-    if name == "fast":
-        return assign_quick(problem, settings, work.deadline)
-    deadline = work.deadline.share(ASSIGN_SHARE)
-    if name == "exact":
-        return assign_exact(problem, settings, deadline)
-    plan = scores.plan
-    if plan is not None and scores.candidates is not None:
-        plan = np.take_along_axis(plan, np.maximum(scores.candidates, 0), axis=1)
-    if name == "sparse":
-        return assign_sparse(problem, plan, settings, deadline)
-    if plan is None:
-        rule = "hard assignment needs a transport plan, and this method has none"
-        raise InputError(Problem("E404", "assign", "hard", rule))
-    return assign_hard(problem, plan, settings, deadline)
 
 
 def _is_number(value: object) -> bool:

@@ -1,0 +1,120 @@
+"""From scores to routes: assignment -> repair -> tours, for any scorer.
+
+Fisher-Jaikumar and the network go through the same functions, so that a difference
+between them is a difference of seeds and costs and of nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from clusterfirst.assign import (
+    AssignSettings,
+    assign_exact,
+    assign_hard,
+    assign_quick,
+    assign_sparse,
+)
+from clusterfirst.assignment import Assignment, AssignProblem
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.method import Decoded, ScoreStream, Work
+from clusterfirst.packing import packing_bound, repair
+from clusterfirst.routing import QUICK, improve, members
+from clusterfirst.scores import Scores
+
+ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
+ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
+
+
+def fisher_jaikumar(work: Work) -> None:
+    """Fisher-Jaikumar through the shared stages, best of many seeds."""
+    from clusterfirst.classical import fisher_jaikumar as stream
+
+    rng = np.random.default_rng(work.seed)
+    run_stream(work, stream(work.instance, fleets(work), rng))
+
+
+def neural(work: Work) -> None:
+    """The network's seeds and costs, once per fleet size: no search."""
+    from clusterfirst.neural import neural_scores
+
+    with work.stage("encode"):
+        stream = neural_scores(work, fleets(work))
+    run_stream(work, stream)
+
+
+def fleets(work: Work) -> list[int]:
+    """Numbers of vehicles to try: K_min and, for "best", one more."""
+    instance = work.instance
+    fewest = packing_bound(instance.demand_units[1:], instance.capacity_units)
+    fewest = min(max(fewest, 1), work.fleet_limit)
+    more = min(fewest + 1, work.fleet_limit)
+    return [fewest] if work.fleet == "kmin" or more == fewest else [fewest, more]
+
+
+def run_stream(work: Work, stream: ScoreStream) -> None:
+    """Decode scores until the stream or the time ends; tell it what became of them."""
+    try:
+        with work.stage("scores"):
+            scores = next(stream)
+        while not work.finished:
+            found = decode(work, scores)
+            work.rounds += 1
+            with work.stage("scores"):
+                scores = stream.send(found)
+    except StopIteration:
+        return
+
+
+def decode(work: Work, scores: Scores) -> Decoded | None:
+    """Assignment -> repair -> tours; the routes are offered and returned."""
+    instance = work.instance
+    problem = AssignProblem(
+        scores.cost,
+        instance.demand_units[1:],
+        instance.capacity_units,
+        len(scores.seeds),
+        scores.candidates,
+    )
+    with work.stage("assign"):
+        answer = _assigned(work, problem, scores)
+        labels = answer.labels
+        if not math.isfinite(answer.cost):
+            fallbacks = work.details.get("fallbacks", 0) + 1
+            work.details["fallbacks"] = fallbacks
+            repaired = repair(problem, work.fleet_limit)
+            if repaired is None:
+                return None
+            labels = repaired
+    with work.stage("tours"):
+        routes = improve(instance, members(labels), True, QUICK, work.deadline)
+    before = work.best_cost
+    cost = work.offer(routes)
+    if cost < before:
+        work.details.update(scores=scores, labels=labels, assignment=answer)
+    return Decoded(labels, routes, cost)
+
+
+def _assigned(work: Work, problem: AssignProblem, scores: Scores) -> Assignment:
+    name = work.assign or "fast"
+    timed = work.deadline.left() < math.inf
+    settings = AssignSettings(seed=work.seed % 2**31)
+    if not timed:
+        settings = replace(settings, seconds=math.inf, max_nodes=ASSIGN_NODES)
+    if name == "fast":
+        return assign_quick(problem, settings, work.deadline)
+    deadline = work.deadline.share(ASSIGN_SHARE)
+    if name == "exact":
+        return assign_exact(problem, settings, deadline)
+    plan = scores.plan
+    if plan is not None and scores.candidates is not None:
+        plan = np.take_along_axis(plan, np.maximum(scores.candidates, 0), axis=1)
+    if name == "sparse":
+        return assign_sparse(problem, plan, settings, deadline)
+    if plan is None:
+        rule = "hard assignment needs a transport plan, and this method has none"
+        raise InputError(Problem("E404", "assign", "hard", rule))
+    return assign_hard(problem, plan, settings, deadline)
