@@ -94,7 +94,7 @@ def test_kills_change_nothing(tmp_path: Path, uninterrupted: dict[str, bytes]) -
 def test_sigterm_finishes_the_step_and_saves(
     tmp_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
-    """A polite stop leaves a checkpoint of the last step; meanwhile the folder is held."""
+    """A polite stop leaves a checkpoint of the last step; until then it is locked."""
     run = start(tmp_path, "16", "pause=0.3", "save=0")
     assert run.stdout is not None
     last = run.stdout.readline()

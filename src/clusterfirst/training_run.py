@@ -100,11 +100,13 @@ def train(
 ) -> Ending:
     """Train in the folder `out`, going on where an earlier run stopped."""
     rank, _ = rank_and_world()
-    run = _Run(config, data, out, options or RunOptions())
+    options = options or RunOptions()
     if rank:
-        return run.follow()
-    with _locked(out), _signals(run.trainer):
-        return run.lead(on_report or (lambda report: None))
+        return _Run(config, data, out, options).follow()
+    with _locked(out):
+        run = _Run(config, data, out, options)
+        with _signals(run.trainer):
+            return run.lead(on_report or (lambda report: None))
 
 
 @dataclass

@@ -1,0 +1,323 @@
+"""`pretrain`, `train` and `learn`: from a city and labels to a model."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterfirst.commands.console import emit, say
+from clusterfirst.commands.reading import open_city
+from clusterfirst.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clusterfirst.city import City
+    from clusterfirst.labelset import LabelSet
+    from clusterfirst.training import TrainConfig
+    from clusterfirst.training_run import Report, TrainData
+    from clusterfirst.validation import Validation
+
+INTERRUPTED = 130
+LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
+
+Threads = Annotated[
+    int | None, typer.Option(help="Threads of the networks; all cores by default.")
+]
+Workers = Annotated[int, typer.Option(help="Labels made at the same time.")]
+CityName = Annotated[
+    str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
+]
+
+
+def pretrain(
+    city: CityName,
+    out: Annotated[Path, typer.Option(help="Folder of the table; run again to go on.")],
+    settings: Annotated[
+        str, typer.Option(help="default (for two cores) or paper.")
+    ] = "default",
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after so long; run again to go on.")
+    ] = None,
+    threads: Threads = None,
+) -> int:
+    """Learn the table Psi of a city: a vector for each location.
+
+    The paper's spatial masked autoencoder (Section 2.1, Appendix B). Ctrl-C, kills
+    and --minutes lose at most 25 epochs; the same command goes on.
+    """
+    _use_threads(threads)
+    from clusterfirst.clock import Deadline
+    from clusterfirst.embed import SETTINGS
+    from clusterfirst.pretraining import Progress
+    from clusterfirst.pretraining import pretrain as run
+
+    if settings not in SETTINGS:
+        rule = f"one of {', '.join(SETTINGS)} is needed"
+        raise InputError(Problem("E404", "--settings", settings, rule))
+    show = _Line()
+
+    def report(now: Progress) -> None:
+        error = f"held-out distance error {100 * now.held_out:.2f} %"
+        show(f"epoch {now.epoch} of {now.end}, {error}")
+
+    limit = Deadline.never() if minutes is None else Deadline.after(60 * minutes)
+    try:
+        table = run(
+            open_city(city), SETTINGS[settings], out, on_progress=report, deadline=limit
+        )
+    except KeyboardInterrupt:
+        say(f"stopped; the same command goes on from the last checkpoint in {out}")
+        return INTERRUPTED
+    show.end()
+    facts = table.facts
+    say(f"{facts['epochs']} epochs ({facts['reason']}); {out}/psi.safetensors")
+    return 0
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="Folder of the run; run again to go on.")],
+    config: Annotated[
+        str | None,
+        typer.Option(
+            help="paper, paper-standard, paper-one-layer, city, city-one-layer, "
+            "general, or a .json or .toml file."
+        ),
+    ] = None,
+    labels: Annotated[
+        list[Path] | None, typer.Option(help="Folder of labels; may be repeated.")
+    ] = None,
+    city: Annotated[
+        str | None, typer.Option(help="City of the psi input: folder, or 'bundled'.")
+    ] = None,
+    psi: Annotated[
+        Path | None, typer.Option(help="Folder of its table (clusterfirst pretrain).")
+    ] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(help="Begin with the weights of a model or exported weights."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of the whole run, if not the config's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the run, if not the config's.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after so long; run again to go on.")
+    ] = None,
+    validate: Annotated[
+        int, typer.Option(help="Measure the solved gap on so many instances.")
+    ] = 0,
+    validate_customers: Annotated[
+        int, typer.Option(help="Customers of each validation instance.")
+    ] = 100,
+    workers: Workers = 1,
+    threads: Threads = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write a model folder afterwards.")
+    ] = None,
+    export_weights: Annotated[
+        Path | None, typer.Option(help="Write the averaged weights alone afterwards.")
+    ] = None,
+) -> int:
+    """Train the networks on labels.
+
+    The run goes on by itself from its newest checkpoint, with the same weights as if
+    it had never stopped. Without --labels nothing is trained and the run is only
+    exported, finished or not. Several processes: torchrun -m clusterfirst train ...
+    """
+    _use_threads(threads)
+    from clusterfirst.processes import joined
+    from clusterfirst.training_run import Ending, RunOptions
+    from clusterfirst.training_run import train as run
+
+    with joined() as rank:
+        if labels:
+            chosen = _config(config, steps, seed)
+            data, label_set = _data(labels, city, psi, init)
+            chosen = _fitted(chosen, data)
+            if validate and not rank:
+                about = (validate, validate_customers, workers)
+                found = _validation(label_set, about, out / "validation")
+                data = replace(data, validation=found)
+            show = _Line()
+            options = RunOptions(minutes=minutes)
+            ending = run(chosen, data, out, options, lambda now: show(_words(now)))
+            show.end()
+            if not rank:
+                say(f"{ending.value}; {out}")
+            if ending is Ending.INTERRUPTED:
+                say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
+                return INTERRUPTED
+        elif not (export or export_weights):
+            rule = "labels to learn from, or --export, are needed"
+            raise InputError(Problem("E404", "--labels", "none", rule))
+        if not rank:
+            _export(out, export, export_weights)
+    return 0
+
+
+def learn(
+    city: CityName,
+    out: Annotated[
+        Path, typer.Option(help="Folder of all stages; run again to go on.")
+    ],
+    hours: Annotated[float, typer.Option(help="Time for everything together.")] = 3.0,
+    customers: Annotated[int, typer.Option(help="Customers of a usual day.")] = 100,
+    validate: Annotated[int, typer.Option(help="Days to measure on.")] = 100,
+    workers: Workers = 1,
+    threads: Threads = None,
+) -> int:
+    """Learn a city: pre-training, labels, training and validation in one go.
+
+    15 % of the time goes to the table Psi, 30 % to labels, 50 % to training, the
+    rest to references and measuring. The model is in OUT/model.
+    """
+    _use_threads(threads)
+    from clusterfirst.learning import LearnSettings, Listener
+    from clusterfirst.learning import learn as run
+
+    settings = LearnSettings(hours, customers, workers, validate)
+    show = _Line()
+    listener = Listener(say, lambda now: show(_words(now)))
+    try:
+        model = run(open_city(city), settings, out, listener)
+    except KeyboardInterrupt:
+        model = None
+    show.end()
+    if model is None:
+        say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
+        return INTERRUPTED
+    for name, gap in model.provenance["gaps"].items():
+        emit(f"{name}: {100 * gap:.2f} % above HGS on average, without search")
+    emit(f"model {out}/model")
+    return 0
+
+
+class _Line:
+    """One line of progress: rewritten on a terminal, else printed now and then."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+        self.status: Any = None
+
+    def __call__(self, text: str) -> None:
+        if sys.stderr.isatty():
+            if self.status is None:
+                from rich.console import Console
+
+                self.status = Console(stderr=True).status(text)
+                self.status.start()
+            self.status.update(text)
+        elif time.monotonic() - self.last >= LINE_SECONDS:
+            self.last = time.monotonic()
+            say(text)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self.status is not None:
+            self.status.stop()
+
+
+def _words(now: Report) -> str:
+    """Where a run stands, in one line."""
+    terms = " ".join(
+        f"{name} {value:.3f}"
+        for name, value in now.losses.items()
+        if name != "accuracy"
+    )
+    gap = "" if now.gap is None else f", gap {100 * now.gap.mean:.2f} %"
+    return (
+        f"step {now.step}/{now.steps}, {now.passes:,} passes at {now.rate:.0f}/s, "
+        f"{terms}, right {100 * now.losses.get('accuracy', 0):.1f} %{gap}, "
+        f"{now.left / 3600:.1f} h left"
+    )
+
+
+def _use_threads(threads: int | None) -> None:
+    """Set the threads of torch; it must know before the first product."""
+    if threads is not None and threads < 1:
+        rule = "at least 1 is needed"
+        raise InputError(Problem("E404", "--threads", str(threads), rule))
+    import torch
+
+    torch.set_num_threads(threads or os.cpu_count() or 1)
+
+
+def _config(name: str | None, steps: int | None, seed: int | None) -> TrainConfig:
+    from clusterfirst.config_files import read_config
+
+    if name is None:
+        rule = "a name or a file is needed to train"
+        raise InputError(Problem("E704", "--config", "none", rule))
+    config = read_config(name)
+    if steps is not None:
+        config = replace(config, steps=steps)
+    return config if seed is None else replace(config, seed=seed)
+
+
+def _data(
+    labels: list[Path], city: str | None, psi: Path | None, init: str | None
+) -> tuple[TrainData, LabelSet]:
+    """Read labels, table and first weights."""
+    from clusterfirst.exporting import read_weights
+    from clusterfirst.label_pool import LabelPool
+    from clusterfirst.labelset import read_labels
+    from clusterfirst.training_run import TrainData
+
+    found = read_labels(*labels)
+    table, place = _table(city, psi)
+    weights = None if init is None else read_weights(init)
+    return TrainData(LabelPool.of_set(found), table, place, weights), found
+
+
+def _table(city: str | None, psi: Path | None) -> tuple[Tensor | None, City | None]:
+    if psi is None:
+        return None, None
+    from clusterfirst.pretraining import load_psi
+
+    if city is None:
+        rule = "the city of the table is needed"
+        raise InputError(Problem("E404", "--city", "none", rule))
+    place = open_city(city)
+    return load_psi(psi, place).psi, place
+
+
+def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
+    """The configuration with the size of the city's table."""
+    if config.model.input != "psi" or data.psi is None:
+        return config
+    rows, width = data.psi.shape
+    return replace(config, model=replace(config.model, psi_rows=rows, psi_width=width))
+
+
+def _validation(
+    labels: LabelSet, about: tuple[int, int, int], folder: Path
+) -> Validation:
+    from clusterfirst.validation import ValidationPlan, first_source, make_validation
+
+    count, customers, workers = about
+    seconds = max(0.25, (customers / 100) ** 2)
+    plan = ValidationPlan(customers, count, seconds, workers)
+    say(f"references of {count} validation instances")
+    return make_validation(first_source(labels.sources), plan, folder)
+
+
+def _export(run: Path, model: Path | None, weights: Path | None) -> None:
+    from clusterfirst import exporting
+
+    command = shlex.join(["clusterfirst", *sys.argv[1:]])
+    if model is not None:
+        exporting.export_model(run, model, command=command)
+        say(f"model {model}; complete its README.md before you share it")
+    if weights is not None:
+        exporting.export_weights(run, weights)
+        say(f"averaged weights {weights}")

@@ -1,0 +1,186 @@
+"""One command for a city, at a size that fits a test, and the commands around it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from clusterfirst.cli import main
+from clusterfirst.embed import EmbedSettings
+from clusterfirst.errors import InputError
+from clusterfirst.exporting import (
+    export_model,
+    export_weights,
+    read_run,
+    read_weights,
+)
+from clusterfirst.files import write_city
+from clusterfirst.labels import LabelOptions, label
+from clusterfirst.learning import LearnSettings, Listener, learn
+from clusterfirst.model_folder import load_model
+from clusterfirst.sources import city_days
+from clusterfirst.training import Trainer
+from clusterfirst.training_run import Ending, TrainData, train
+from networks import PSI, small_city
+from train_tiny import CONFIG, tiny_pool
+
+pytest.importorskip("hygese", reason="labels come from HGS (extra: labels)")
+
+EMBED = EmbedSettings(
+    layers=1,
+    heads=2,
+    width=16,
+    feedforward=16,
+    psi_width=8,
+    k_attn=5,
+    k_target=10,
+    maskings=1,
+    epochs=4,
+    cooldown=2,
+)
+TINY = LearnSettings(
+    hours=0.0004,
+    customers=12,
+    validate=3,
+    embed=EMBED,
+    train=replace(CONFIG, model=PSI),
+)
+
+
+def test_a_city_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All stages run, the model knows its city and figures, and a rerun is instant."""
+    monkeypatch.setattr("clusterfirst.learning.LEAST_LABELS", 6)
+    monkeypatch.setattr("clusterfirst.learning.LABELLING", 0.05)
+    said: list[str] = []
+    model = learn(small_city(), TINY, tmp_path, Listener(say=said.append))
+    assert model is not None
+    assert [line[:3] for line in said] == ["1/4", "2/4", "3/4", "4/4"]
+    loaded = load_model(tmp_path / "model")
+    assert loaded.city is not None
+    assert loaded.city.hash == small_city().hash
+    assert set(loaded.provenance["gaps"]) == {"N = 12", "N = 24"}
+    assert loaded.provenance["labels"][0]["count"] > 0
+    card = (tmp_path / "model" / "README.md").read_text()
+    for word in ("passes", "hours", "labels", "Gaps", "Where it fails"):
+        assert word in card
+    again = learn(small_city(), TINY, tmp_path)
+    assert again is not None
+    for name, value in loaded.router.state_dict().items():
+        assert torch.equal(value, again.router.state_dict()[name])
+    with pytest.raises(InputError, match="E721 hours"):
+        learn(small_city(), replace(TINY, hours=9.0), tmp_path)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short finished run of a psi model."""
+    folder = tmp_path_factory.mktemp("run")
+    psi = torch.randn(PSI.psi_rows, PSI.psi_width)
+    data = TrainData(tiny_pool(), psi=psi, city=small_city())
+    config = replace(CONFIG, model=PSI, steps=2)
+    assert train(config, data, folder) is Ending.FINISHED
+    return folder
+
+
+def test_an_export_has_the_averaged_weights(run: Path, tmp_path: Path) -> None:
+    """The model folder holds averages, table, city and where it all came from."""
+    export_model(run, tmp_path / "m", command="clusterfirst train ...")
+    model = load_model(tmp_path / "m")
+    weights = read_run(run).weights
+    for name, value in weights.items():
+        assert torch.equal(model.router.state_dict()[name], value)
+    known = model.provenance
+    assert known["passes"] > 0
+    assert known["config"]["steps"] == 2
+    assert known["labels"][0]["sha256"] == tiny_pool().digest
+    assert known["command"].startswith("clusterfirst train")
+
+
+def test_exported_weights_are_a_start(run: Path, tmp_path: Path) -> None:
+    """Averaged weights alone go into --init, as do those of a model folder."""
+    export_weights(run, tmp_path / "state")
+    export_model(run, tmp_path / "model")
+    names = sorted(path.name for path in (tmp_path / "state").iterdir())
+    assert names == ["average.safetensors", "facts.json", "manifest.json"]
+    for start in ("state", "model"):
+        weights = read_weights(str(tmp_path / start))
+        psi = torch.zeros(PSI.psi_rows, PSI.psi_width)
+        trainer = Trainer(replace(CONFIG, model=PSI), psi)
+        trainer.start_from(weights)
+        for name, value in weights.items():
+            assert torch.equal(trainer.router.state_dict()[name], value)
+    with pytest.raises(InputError, match="E704 --init"):
+        Trainer(CONFIG).start_from(weights)
+
+
+def test_train_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Label, train, stop by time, go on, validate and export from the shell."""
+    threads = torch.get_num_threads()
+    labels, out = tmp_path / "labels", tmp_path / "run"
+    options = LabelOptions(customers=12, count=6, iterations=20)
+    label(city_days(small_city(), seed=0), labels, options)
+    config = tmp_path / "tiny.json"
+    config.write_text(json.dumps(replace(CONFIG, steps=4).as_dict()))
+    words = [
+        "train",
+        "--config",
+        str(config),
+        "--labels",
+        str(labels),
+        "--out",
+        str(out),
+    ]
+    words += ["--threads", "1"]
+    assert main([*words, "--minutes", "0"]) == 0
+    assert "the time is up" in capsys.readouterr().err
+    more = ["--validate", "2", "--validate-customers", "12"]
+    more += ["--export", str(tmp_path / "m"), "--export-weights", str(tmp_path / "w")]
+    assert main([*words, *more]) == 0
+    assert "all steps are done" in capsys.readouterr().err
+    known = load_model(tmp_path / "m").provenance
+    assert known["steps"] == "4 of 4"
+    assert known["validation_gap"] >= -1e-9
+    assert (out / "curve.png").exists()
+    assert main([*words, "--seed", "5"]) == 2
+    assert "E721 config seed" in capsys.readouterr().err
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--config", "nothing", "--labels", "x"], "E704"),
+        (["--labels", "x"], "E704 --config"),
+        ([], "E404 --labels"),
+        (["--export", "m"], "E403 run"),
+        (["--threads", "0"], "E404 --threads"),
+    ],
+)
+def test_bad_training_commands_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    """What is missing or wrong is one line and exit code 2."""
+    threads = torch.get_num_threads()
+    assert main(["train", "--out", str(tmp_path / "o"), *words]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+    torch.set_num_threads(threads)
+
+
+def test_pretrain_as_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unknown setting is said; a short sitting leaves a table to go on from."""
+    threads = torch.get_num_threads()
+    write_city(tmp_path / "city", small_city())
+    words = ["pretrain", str(tmp_path / "city"), "--out", str(tmp_path / "psi")]
+    assert main([*words, "--settings", "best"]) == 2
+    assert "E404 --settings" in capsys.readouterr().err
+    assert main([*words, "--minutes", "0"]) == 0
+    assert (tmp_path / "psi" / "psi.safetensors").exists()
+    torch.set_num_threads(threads)
