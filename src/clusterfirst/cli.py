@@ -30,6 +30,7 @@ from clusterfirst.commands.console import (
 from clusterfirst.commands.explaining import explain, models
 from clusterfirst.commands.judging import check, plot
 from clusterfirst.commands.labelling import label, labels_app
+from clusterfirst.commands.learning import learn, pretrain, train
 from clusterfirst.commands.solving import demo, solve
 from clusterfirst.errors import ClusterfirstError, InputError, Problem, quote
 
@@ -67,6 +68,9 @@ app.command()(models)
 app.command()(demo)
 app.command()(label)
 app.add_typer(labels_app, name="labels")
+app.command()(pretrain)
+app.command()(train)
+app.command()(learn)
 
 
 def _print_version(wanted: bool) -> None:
