@@ -141,7 +141,7 @@ def _regret(board: Board) -> float:
 def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     """Make the board feasible, then improve it at falling temperature."""
     n = len(board.demands)
-    rng = np.array([settings.seed], dtype=np.uint64)
+    rng = np.array([settings.seed % 2**64], dtype=np.uint64)
     scale = _regret(board) + 1e-12
     wall = float(board.price.max()) + scale  # what a unit of overload costs
     left = relieve(board)

@@ -150,13 +150,12 @@ def make_region(whole: Ground, routes: Routes, slots: int, seed: int) -> Region:
     members = np.concatenate([[0], *routes]).astype(np.int64)
     new_number = np.zeros(len(whole.demands), dtype=np.int64)
     new_number[members] = np.arange(len(members))
-    near, near_gap = whole.near, whole.near_gap
+    near, near_gap = new_number[whole.near[members]], whole.near_gap[members]
     if len(members) < len(whole.demands):
-        near = new_number[near[members]]
         # Neighbours outside the region are 0 now: close the gaps, keep the order.
         order = np.argsort(near == 0, axis=1, kind="stable")
         near = np.take_along_axis(near, order, 1)
-        near_gap = np.take_along_axis(near_gap[members], order, 1)
+        near_gap = np.take_along_axis(near_gap, order, 1)
     nodes = np.concatenate([members, np.zeros(slots, dtype=np.int64)])
     ground = whole._replace(
         points=np.ascontiguousarray(whole.points[nodes]),
@@ -169,9 +168,8 @@ def make_region(whole: Ground, routes: Routes, slots: int, seed: int) -> Region:
     tours, cost = link_routes(ground, local, slots)
     best, _ = link_routes(ground, local, slots)
     memory = memory_for(tours, len(members) - 1, cost)
-    return Region(
-        members, ground, tours, best, memory, np.array([seed], dtype=np.uint64)
-    )
+    rng = np.array([seed % 2**64], dtype=np.uint64)
+    return Region(members, ground, tours, best, memory, rng)
 
 
 def halves(plane: FloatArray, routes: Routes, angle: float) -> tuple[Routes, Routes]:
