@@ -19,6 +19,7 @@ from clusterfirst.batches import (
     turned,
 )
 from clusterfirst.errors import InputError
+from clusterfirst.inputs import neighbour_lists
 from clusterfirst.label_columns import LabelGroup
 from clusterfirst.label_pool import Label, LabelPool
 from clusterfirst.labelset import LabelSet
@@ -182,6 +183,17 @@ def test_a_packed_label_is_the_label() -> None:
         assert again.nodes.rows.tolist() == label.nodes.rows.tolist()  # type: ignore[union-attr]  # days know their rows
         assert again.route.dtype == np.int64
         assert np.array_equal(again.route, label.route)
+
+
+def test_kept_lists_are_the_lists() -> None:
+    """Neighbour lists from memory equal fresh ones, for every partition."""
+    pool = LabelPool.of_set(label_set(partitions=2))
+    rng = np.random.default_rng(0)
+    for instance in (3, 7, 3, 3):
+        label = pool.draw(instance, rng, RULE)
+        fresh = neighbour_lists(replace(label.nodes, lists=None), RULE)
+        assert label.nodes.lists is not None
+        assert np.array_equal(label.nodes.lists, fresh)
 
 
 def test_the_pool_is_small() -> None:

@@ -10,7 +10,7 @@ instance may have several good partitions; each draw takes one of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -88,9 +88,11 @@ def draw_batch(
         near = range(max(alike.start, group.start), min(alike.stop, group.stop))
     examples: list[Label] = []
     for _ in range(max(1, round(settings.tokens / (size + 1)))):
-        label = pool.draw(near[int(rng.integers(len(near)))], rng)
+        number = near[int(rng.integers(len(near)))]
         if part:
-            label = some_routes(label, size, rng)
+            label = some_routes(pool.draw(number, rng), size, rng)
+        else:
+            label = pool.draw(number, rng, rule)
         examples.append(turned(label, rng) if settings.turn else label)
     own = rng.random() < settings.own_seeds
     return make_batch(examples, settings.seed_pool, rng, rule, own_seeds=own)
@@ -141,9 +143,7 @@ def turned(label: Label, rng: np.random.Generator) -> Label:
     nodes = label.nodes
     middle = (nodes.coords.min(axis=0) + nodes.coords.max(axis=0)) / 2
     coords = (nodes.coords - middle) @ turn.T + middle
-    return Label(
-        NodeArrays(coords, nodes.demands, nodes.capacity, nodes.rows), label.route
-    )
+    return replace(label, nodes=replace(nodes, coords=coords))
 
 
 def make_batch(

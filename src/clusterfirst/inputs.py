@@ -36,6 +36,7 @@ class NodeArrays:
     demands: IntArray  # (n + 1,) exact units
     capacity: int
     rows: IntArray | None = None  # (n + 1,) rows of the city, for psi
+    lists: IntArray | None = None  # (n + 1, L) neighbour lists, where known already
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ def neighbour_lists(arrays: NodeArrays, rule: NeighbourRule) -> IntArray:
     would hide it from most customers. Ties at the k-th distance are all kept up to
     2k and beyond that chosen by demand and distance to the depot, never by index.
     """
+    if arrays.lists is not None:
+        return arrays.lists
     n = len(arrays.demands) - 1
     everyone = np.arange(n + 1)
     depot = np.where(everyone == 0, -1, 0)

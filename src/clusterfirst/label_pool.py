@@ -1,14 +1,15 @@
 """All labels of a run in memory, packed: 100,000 of N = 100 take about 0.3 GB.
 
 Labels of one size are columns of the smallest whole-number type that holds them; a
-label is unpacked only when it is drawn.
+label is unpacked only when it is drawn. Neighbour lists of whole labels, the larger
+part of the work of making a batch, are kept too (0.2 GB more for all of them).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.errors import InputError, Problem
-from clusterfirst.inputs import NodeArrays
+from clusterfirst.inputs import NeighbourRule, NodeArrays, neighbour_lists
 from clusterfirst.instance import FloatArray, IntArray
 from clusterfirst.label_columns import LabelGroup
 from clusterfirst.labelset import LabelSet
@@ -72,6 +73,7 @@ class LabelPool:
         counts = [len(pack.first) - 1 for pack in self._packs]
         self._ends = np.cumsum(counts)  # of the instances of each pack
         self._sizes = np.array([pack.customers for pack in self._packs])
+        self._lists: dict[tuple[NeighbourRule, int, int], npt.NDArray[Any]] = {}
 
     @classmethod
     def of_labels(cls, labels: Sequence[Label]) -> LabelPool:
@@ -104,13 +106,27 @@ class LabelPool:
         """Customers of an instance."""
         return self._packs[self._pack_of(instance)].customers
 
-    def draw(self, instance: int, rng: np.random.Generator) -> Label:
-        """Return one of the partitions of an instance."""
+    def draw(
+        self,
+        instance: int,
+        rng: np.random.Generator,
+        rule: NeighbourRule | None = None,
+    ) -> Label:
+        """Return one of the partitions of an instance; with a rule, with its lists."""
         at = self._pack_of(instance)
         pack = self._packs[at]
         place = instance - (int(self._ends[at - 1]) if at else 0)
         begin, end = int(pack.first[place]), int(pack.first[place + 1])
-        return pack.label(begin if end == begin + 1 else int(rng.integers(begin, end)))
+        number = begin if end == begin + 1 else int(rng.integers(begin, end))
+        label = pack.label(number)
+        if rule is None:
+            return label
+        key = rule, at, begin  # partitions of an instance share its lists
+        if key not in self._lists:
+            # One more than the token, so that -1, which pads, becomes 0.
+            self._lists[key] = _smallest(neighbour_lists(label.nodes, rule) + 1)
+        lists = self._lists[key].astype(np.int64) - 1
+        return replace(label, nodes=replace(label.nodes, lists=lists))
 
     def _pack_of(self, instance: int) -> int:
         return int(np.searchsorted(self._ends, instance, side="right"))
