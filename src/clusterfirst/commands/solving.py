@@ -12,7 +12,7 @@ from clusterfirst.commands import options
 from clusterfirst.commands.answers import Answers, summary
 from clusterfirst.commands.console import emit, say_if_slow, with_progress
 from clusterfirst.commands.reading import Reader, expand
-from clusterfirst.errors import ClusterfirstError
+from clusterfirst.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
     from clusterfirst.instance import Instance
@@ -32,7 +32,27 @@ def solve(
     vehicles: options.Vehicles = None,
     method: Annotated[
         str | None,
-        typer.Option(help="fisher-jaikumar (default), sweep, petal or savings."),
+        typer.Option(
+            help="fisher-jaikumar, sweep, petal, savings or neural; or a peer: hgs, "
+            "pyvrp, ortools, vroom, 'cmd:PROGRAM ...'."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Weights by name or folder; implies --method neural."),
+    ] = None,
+    new_locations: Annotated[
+        str | None,
+        typer.Option(
+            help="Locations a city's model does not know: refuse (default) or nearest."
+        ),
+    ] = None,
+    polish: Annotated[
+        bool | None,
+        typer.Option(
+            "--polish/--no-polish",
+            help="Local search between routes until the time limit; on by default.",
+        ),
     ] = None,
     assign: Annotated[
         str | None,
@@ -73,8 +93,14 @@ def solve(
     """
     from clusterfirst.solver import SolveOptions
 
+    if model is not None and method not in (None, "neural"):
+        rule = "a model goes with --method neural; leave one of the two out"
+        raise InputError(Problem("E404", "method", method or "", rule))
     given: dict[str, Any] = {
-        "method": method,
+        "method": "neural" if model is not None else method,
+        "model": model,
+        "new_locations": new_locations,
+        "polish": polish,
         "assign": assign,
         "fleet": fleet,
         "time_limit": time_limit,
