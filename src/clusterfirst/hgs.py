@@ -73,12 +73,15 @@ def require_hygese() -> None:
         raise InputError(Problem("E422", "hgs", rule=rule))
 
 
-def solve_with_hgs(instance: Instance, settings: HgsSettings) -> Solution:
+def solve_with_hgs(
+    instance: Instance, settings: HgsSettings, attempts: int = ATTEMPTS
+) -> Solution:
     """Return a judged, canonical solution of HGS-CVRP.
 
     The first call of a thread starts a child process (0.2 s) that later calls
     reuse; it ends with the thread. Raises InfeasibleError when none can exist and
-    NotFoundInTimeError, with the reason, when HGS gave no valid one in two tries.
+    NotFoundInTimeError, with the reason, when HGS gave no valid one in two tries
+    (`attempts`).
     """
     require_hygese()
     instance.require_feasible()
@@ -87,15 +90,23 @@ def solve_with_hgs(instance: Instance, settings: HgsSettings) -> Solution:
         return small
     call = _prepare(instance, settings)
     patience = settings.patience(instance.num_customers)
-    return judged_answer(instance, "HGS", lambda: guarded_call(_run, call, patience))
+
+    def ask() -> list[list[int]]:
+        routes: list[list[int]] = guarded_call(_run, call, patience)
+        return routes
+
+    return judged_answer(instance, "HGS", ask, attempts)
 
 
 def judged_answer(
-    instance: Instance, expert: str, ask: Callable[[], list[list[int]]]
+    instance: Instance,
+    expert: str,
+    ask: Callable[[], list[list[int]]],
+    attempts: int = ATTEMPTS,
 ) -> Solution:
-    """Ask until the judge accepts the routes, twice at most."""
+    """Ask until the judge accepts the routes, so many times at most."""
     reason = ""
-    for _ in range(ATTEMPTS):
+    for _ in range(attempts):
         try:
             solution = Solution(route for route in ask() if route).canonical()
         except ChildFailedError as failure:

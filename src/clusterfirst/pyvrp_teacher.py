@@ -15,7 +15,13 @@ import numpy as np
 
 from clusterfirst.engine import guarded_call
 from clusterfirst.errors import InputError, Problem
-from clusterfirst.hgs import HgsSettings, fleet_bound, judged_answer, solve_tiny
+from clusterfirst.hgs import (
+    ATTEMPTS,
+    HgsSettings,
+    fleet_bound,
+    judged_answer,
+    solve_tiny,
+)
 from clusterfirst.instance import Instance, IntArray
 from clusterfirst.solution import Solution
 
@@ -31,7 +37,9 @@ def require_pyvrp() -> None:
         raise InputError(Problem("E422", "pyvrp", rule=rule))
 
 
-def solve_with_pyvrp(instance: Instance, settings: HgsSettings) -> Solution:
+def solve_with_pyvrp(
+    instance: Instance, settings: HgsSettings, attempts: int = ATTEMPTS
+) -> Solution:
     """Return a judged solution of PyVRP; same contract as `solve_with_hgs`.
 
     `iterations` here is their total number.
@@ -51,7 +59,12 @@ def solve_with_pyvrp(instance: Instance, settings: HgsSettings) -> Solution:
         settings=settings,
     )
     patience = settings.patience(instance.num_customers)
-    return judged_answer(instance, "PyVRP", lambda: guarded_call(_run, call, patience))
+
+    def ask() -> list[list[int]]:
+        routes: list[list[int]] = guarded_call(_run, call, patience)
+        return routes
+
+    return judged_answer(instance, "PyVRP", ask, attempts)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -32,6 +32,7 @@ NEW_LOCATIONS = ("refuse", "nearest")
 TIME_LIMITS = (0.05, 86_400.0)
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
 POLISH_AFTER = 0.3  # with polish the method gets this share instead
+JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
 SAFE_FIRST = 2000  # customers from which a safe answer is made before anything else
 
 # Method name -> "module:function"; the function takes one Work. Imported when used.
@@ -41,6 +42,11 @@ METHODS: dict[str, str] = {
     "petal": "clusterfirst.petal:petal",
     "savings": "clusterfirst.savings:savings",
     "neural": "clusterfirst.decoding:neural",
+    "hgs": "clusterfirst.peers:hgs",
+    "pyvrp": "clusterfirst.peers:pyvrp",
+    "ortools": "clusterfirst.peers:ortools",
+    "vroom": "clusterfirst.peers:vroom",
+    "cmd:": "clusterfirst.peers:outside_program",  # cmd:PROGRAM ...; takes it too
 }
 
 
@@ -61,6 +67,8 @@ class SolveOptions:
         "kmin" uses as few vehicles as fit, "best" also one more.
     polish
         Improve the method's routes by local search between routes.
+    threads
+        Of the polish; with `iterations` its answer depends on them.
     model
         Weights for the neural method: a name or a folder.
     new_locations
@@ -75,61 +83,36 @@ class SolveOptions:
     assign: str | None = None
     fleet: str = "best"
     polish: bool = False
+    threads: int = 2
     model: str | None = None
     new_locations: str = "refuse"
 
     def __post_init__(self) -> None:
-        limit, count = self.time_limit, self.iterations
+        limit, count, threads = self.time_limit, self.iterations, self.threads
         low, high = TIME_LIMITS
-        known = ", ".join(METHODS)
-        checks = [
-            ("E404", "method", self.method, self.method in METHODS, f"one of {known}"),
-            (
-                "E402",
-                "time_limit",
-                limit,
-                limit is None or (_is_number(limit) and low <= limit <= high),
-                f"{low:g} to {high:g} seconds",
-            ),
-            (
-                "E404",
-                "iterations",
-                count,
-                count is None or (_is_whole(count) and 1 <= count <= 10**12),
-                "a whole number of at least 1",
-            ),
-            (
-                "E404",
-                "seed",
-                self.seed,
-                _is_whole(self.seed) and 0 <= self.seed < 2**63,
-                "0 to 2^63-1",
-            ),
-            (
-                "E404",
-                "assign",
-                self.assign,
-                self.assign is None or self.assign in ASSIGNMENTS,
-                f"one of {', '.join(ASSIGNMENTS)}",
-            ),
-            (
-                "E404",
-                "fleet",
-                self.fleet,
-                self.fleet in FLEETS,
-                f"one of {', '.join(FLEETS)}",
-            ),
-            (
-                "E404",
-                "new_locations",
-                self.new_locations,
-                self.new_locations in NEW_LOCATIONS,
-                f"one of {', '.join(NEW_LOCATIONS)}",
-            ),
-        ]
+        in_time = limit is None or (_is_number(limit) and low <= limit <= high)
+        countable = count is None or (_is_whole(count) and 1 <= count <= 10**12)
+        seeded = _is_whole(self.seed) and 0 <= self.seed < 2**63
+        assigns = self.assign is None or self.assign in ASSIGNMENTS
+        known = self.new_locations in NEW_LOCATIONS
+        checks = {
+            "method": (_key_of(self.method) in METHODS, _one_of(METHODS)),
+            "time_limit": (in_time, f"{low:g} to {high:g} seconds"),
+            "iterations": (countable, "a whole number of at least 1"),
+            "seed": (seeded, "0 to 2^63-1"),
+            "assign": (assigns, _one_of(ASSIGNMENTS)),
+            "fleet": (self.fleet in FLEETS, _one_of(FLEETS)),
+            "threads": (_is_whole(threads) and 1 <= threads <= 64, "1 to 64"),
+            "new_locations": (known, _one_of(NEW_LOCATIONS)),
+        }
         problems = [
-            Problem(code, where, str(got), rule)
-            for code, where, got, good, rule in checks
+            Problem(
+                "E402" if name == "time_limit" else "E404",
+                name,
+                str(getattr(self, name)),
+                rule,
+            )
+            for name, (good, rule) in checks.items()
             if not good
         ]
         if problems:
@@ -199,6 +182,8 @@ def warm_up(method: str = "fisher-jaikumar", model: str | None = None) -> float:
 @cache
 def _warm_once(method: str, model: str | None) -> None:
     """Run the method on a toy: every kernel gets compiled or loaded on the way."""
+    if method.startswith("cmd:"):
+        return  # an outside program keeps nothing of ours warm
     points = np.random.default_rng(0).random((41, 2))
     toy = Instance(np.array([0] + [1, 2] * 20), capacity=30, coords=points)
     work = Work(
@@ -230,9 +215,10 @@ def solve(
     limit = options.time_limit
     if limit is None and options.iterations is None:
         limit = default_time_limit(instance.num_customers)
-    # What the judge and the writing down of the answer will need.
-    reserve = 0.01 + 8e-6 * instance.num_customers
-    whole = Deadline.never() if limit is None else Deadline.after(limit - reserve)
+    whole = Deadline.never()
+    if limit is not None:
+        # The judge and the writing down of the answer come after the deadline.
+        whole = Deadline(start + limit - 0.01 - JUDGING * instance.num_customers)
     work = Work(
         instance,
         whole.share(POLISH_AFTER if options.polish else METHOD_SHARE),
@@ -281,9 +267,16 @@ def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
         _polish(work, options, whole)
 
 
+def _key_of(method: str) -> str:
+    """The method's key in METHODS: its name, or "cmd:" of an outside program."""
+    return "cmd:" if method.startswith("cmd:") else method
+
+
 def _run_method(work: Work, name: str) -> None:
-    module, function = METHODS[name].split(":")
-    getattr(import_module(module), function)(work)
+    key = _key_of(name)
+    module, function = METHODS[key].split(":")
+    run = getattr(import_module(module), function)
+    run(work) if key == name else run(work, name)
 
 
 def _polish(work: Work, options: SolveOptions, deadline: Deadline) -> None:
@@ -291,7 +284,7 @@ def _polish(work: Work, options: SolveOptions, deadline: Deadline) -> None:
 
     assert work.best is not None
     with work.stage("polish"):
-        settings = PolishSettings(options.seed, options.iterations)
+        settings = PolishSettings(options.seed, options.iterations, options.threads)
         start = [route.tolist() for route in work.best]
         better = polish(work.instance, start, settings, deadline)
         work.offer([np.array(route, dtype=np.int64) for route in better.routes])
@@ -368,6 +361,10 @@ def _safe_routes(
             packed[row - 1] = vehicle
             load += units
     return improve(instance, members(packed), True, QUICK, deadline)
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"one of {', '.join(names)}"
 
 
 def _is_number(value: object) -> bool:
