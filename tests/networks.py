@@ -8,11 +8,12 @@ from functools import cache
 import numpy as np
 import torch
 
-from clusterfirst.batches import Label, TrainBatch, make_batch
+from clusterfirst.batches import TrainBatch, make_batch
 from clusterfirst.city import City
 from clusterfirst.cluster import SeedBatch
 from clusterfirst.inputs import NeighbourRule, NodeArrays
 from clusterfirst.instance import Instance
+from clusterfirst.label_pool import Label
 from clusterfirst.model import ModelConfig, Router
 from clusterfirst.sampling import sample_city, sample_day
 

@@ -225,9 +225,12 @@ def test_command_with_a_model(files: Path, capsys: Capture) -> None:
     assert (files / "picture.svg").read_text().startswith("<?xml")
 
 
-def test_command_solves_when_no_solution_is_given(files: Path, capsys: Capture) -> None:
-    """Without SOLUTION the instance is solved first."""
-    assert main(["explain", str(files / "day.json"), "--json"]) == 0
+@pytest.mark.parametrize("with_model", [False, True])
+def test_command_solves_first(files: Path, capsys: Capture, with_model: bool) -> None:
+    """Without SOLUTION the instance is solved first, with the model if there is one."""
+    command = ["explain", str(files / "day.json"), "--json"]
+    command += ["--model", str(files / "model")] if with_model else []
+    assert main(command) == 0
     document = json.loads(capsys.readouterr().out)
     assert sum(map(len, document["routes"])) == 25
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from clusterfirst import cluster
-from clusterfirst.batches import Label, TrainBatch, distal_customers
+from clusterfirst.batches import TrainBatch, distal_customers
+from clusterfirst.label_pool import Label
 from clusterfirst.losses import (
     Losses,
     LossSettings,

@@ -22,7 +22,7 @@ def count(name: str) -> int:
 
 
 def test_paper_configuration() -> None:
-    """Every number of Section 2 and Appendix D that shapes the networks."""
+    """Every number of Section 2 and Appendix E that shapes the networks."""
     paper = CONFIGS["paper"]
     assert paper.input == "psi"
     assert (paper.seed_layers, paper.cluster_layers, paper.heads) == (6, 6, 8)

@@ -17,7 +17,7 @@ PAPER_INSTANCES = 1_000_000  # of N = 100 (Section 3)
 PAPER_BATCH = 256
 PAPER_EPOCHS = 30
 
-# Appendix D. A constant rate: the text argues for a sustained high one and names no
+# Appendix E. A constant rate: the text argues for a sustained high one and names no
 # schedule. Whole instances only, and no augmentation.
 _PAPER = TrainConfig(
     model=CONFIGS["paper"],

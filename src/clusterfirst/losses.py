@@ -1,4 +1,4 @@
-"""The four losses of the paper (Section 2.2, 2.3 and Appendix D).
+"""The four losses of the paper (Section 2.2, 2.3 and Appendix E).
 
 L = L_seed + 0.05 L_con + L_BCE + L_OT. Each is a mean over the customers (or pairs)
 of a batch, so that the weights mean the same at every batch and instance size.

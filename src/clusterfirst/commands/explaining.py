@@ -77,7 +77,10 @@ def explain(
         raise InputError(Problem("E404", "--new-locations", new_locations, rule))
     reader = Reader(city, capacity, None, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
-    solution = _solution(reader, instance, solution_file, model)
+    if solution_file is not None:
+        solution, _ = reader.solution(solution_file, instance)
+    else:
+        solution = _solved(instance, model, new_locations)
     borrow = new_locations == "nearest"
     explanation = explain_solution(instance, solution, model, borrow=borrow)
     for target in targets:
@@ -90,15 +93,14 @@ def explain(
     return 0
 
 
-def _solution(
-    reader: Reader, instance: Instance, file: Path | None, model: str | None
-) -> Solution:
-    """The given solution, or one of our own."""
-    if file is not None:
-        return reader.solution(file, instance)[0]
+def _solved(instance: Instance, model: str | None, new_locations: str) -> Solution:
+    """Routes of our own: the model's, or without one those of `solve`."""
     from clusterfirst.solver import SolveOptions, solve
 
-    return solve(instance, SolveOptions(model=model)).solution
+    if model is None:
+        return solve(instance).solution
+    options = SolveOptions("neural", model=model, new_locations=new_locations)
+    return solve(instance, options).solution
 
 
 def _write(target: Path, explanation: Explanation) -> None:
