@@ -271,7 +271,7 @@ def test_repair_always_ends_feasible(demands: list[int], capacity: int) -> None:
     n = len(demands)
     cost = np.random.default_rng(n).random((n, 2))
     problem = AssignProblem(cost, np.array(demands), capacity, 2)
-    labels = repair(problem, limit=n + 2)
+    labels = repair(problem, n + 2, NEVER)
     assert labels is not None
     assert (np.bincount(labels, demands) <= capacity).all()
 

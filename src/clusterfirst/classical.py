@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 
 from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.method import Decoded, ScoreStream
+from clusterfirst.routing import hilbert_order
 from clusterfirst.scores import Scores
 
 CONE_DEPTH = 0.75  # of a cone's demand is nearer to the depot than its seed
@@ -25,6 +26,7 @@ PATIENCE = 2  # re-seedings without gain before the seeds are shaken
 RESIZE = 0.1  # chance that a shake adds a seed, and that it takes one away
 SHAKE = 5  # most neighbouring seeds that are moved together
 SHAKE_REACH = 12  # nearest customers a moved seed may go to
+MANY = 20_000  # customers above which seeds are taken along a curve
 MAX_STAR = 400  # members of a cluster beyond which the seed is chosen from a sample
 
 
@@ -35,14 +37,18 @@ def fisher_jaikumar(
     map_ = _Map(instance)
     limit = instance.num_customers if instance.vehicles is None else instance.vehicles
     best, best_seeds = None, None
-    starts = [(kind, k) for kind in (cone_seeds, spread_seeds) for k in (0, -1)]
+    if instance.num_customers > MANY:
+        cones = spread = curve_seeds
+    else:
+        cones, spread = cone_seeds, spread_seeds
+    starts = [(kind, k) for kind in (cones, spread) for k in (0, -1)]
     turn = 0
     while True:
         if turn < len(starts):
             kind, which = starts[turn]
             seeds = kind(map_, fleets[which], rng)
         elif best_seeds is None:  # too tight for every fleet so far: draw again
-            seeds = spread_seeds(map_, fleets[turn % len(fleets)], rng)
+            seeds = spread(map_, fleets[turn % len(fleets)], rng)
         else:
             seeds = _shaken(map_, best_seeds, fleets, rng)
         turn += 1
@@ -154,6 +160,16 @@ def spread_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArra
         near = cKDTree(points[drawn]).query(points)[0] ** 2
         gap = np.minimum(gap, near)
     return np.array(chosen, dtype=np.int64) + 1
+
+
+def curve_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
+    """Customers at equal distances of demand along a Hilbert curve, for large maps."""
+    order = hilbert_order(map_.instance, np.arange(1, len(map_.points) + 1))
+    order = np.roll(order, int(rng.integers(len(order))))
+    depth = np.cumsum(map_.instance.demand_units[order] + 1e-9)
+    marks = (np.arange(vehicles) + 0.5) / vehicles * depth[-1]
+    seeds: IntArray = order[np.unique(np.searchsorted(depth, marks))]
+    return seeds
 
 
 def _distinct(

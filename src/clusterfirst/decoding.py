@@ -60,9 +60,11 @@ def run_stream(work: Work, stream: ScoreStream) -> None:
     try:
         with work.stage("scores"):
             scores = next(stream)
-        while not work.finished:
+        while True:
             found = decode(work, scores)
-            work.rounds += 1
+            work.end_round()
+            if work.finished:
+                return
             with work.stage("scores"):
                 scores = stream.send(found)
     except StopIteration:
@@ -83,9 +85,11 @@ def decode(work: Work, scores: Scores) -> Decoded | None:
         answer = _assigned(work, problem, scores)
         labels = answer.labels
         if not math.isfinite(answer.cost):
+            if work.best is not None and work.deadline.passed():
+                return None
             fallbacks = work.details.get("fallbacks", 0) + 1
             work.details["fallbacks"] = fallbacks
-            repaired = repair(problem, work.fleet_limit)
+            repaired = repair(problem, work.fleet_limit, work.deadline)
             if repaired is None:
                 return None
             labels = repaired

@@ -53,7 +53,7 @@ def shift_and_swap(
     for few in FEW:
         data = (*_cheapest(cost, candidates, few), demands, room)
         labels = _searched(data, deadline)
-        if labels is not None or few >= cost.shape[1]:
+        if labels is not None or few >= cost.shape[1] or deadline.passed():
             return labels
     return None
 
@@ -76,7 +76,7 @@ def _searched(data: Data, deadline: Deadline) -> IntArray | None:
     """Prices, then passes of shifts and swaps under a growing penalty."""
     cost, candidates, demands, room = data
     n, width = cost.shape
-    labels, slots = by_prices(cost, candidates, demands, room, PRICE_ROUNDS)
+    labels, slots = by_prices(data, deadline)
     loads = np.bincount(labels, demands, len(room)).astype(np.int64)
     state = (labels, slots, loads, *_chains(labels, len(room)))
     known = np.where(candidates >= 0, cost, np.inf)
@@ -103,19 +103,30 @@ def _searched(data: Data, deadline: Deadline) -> IntArray | None:
     return labels if (loads <= room).all() else None
 
 
-@njit(cache=True)
-def by_prices(
-    cost: FloatArray,
-    candidates: IntArray,
-    demands: IntArray,
-    room: IntArray,
-    rounds: int,
-) -> tuple[IntArray, IntArray]:
+def by_prices(data: Data, deadline: Deadline) -> tuple[IntArray, IntArray]:
     """Cheapest vehicle of each customer under capacity prices; and its column."""
-    n, width = cost.shape
+    _, _, demands, room = data
     prices = np.zeros(len(room))
-    labels, slots = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    best_labels, best_slots, best_excess = labels.copy(), slots.copy(), -1
+    scale = _usual_regret(data)
+    best, least = (np.zeros(0, np.int64), np.zeros(0, np.int64)), -1
+    for t in range(PRICE_ROUNDS):
+        labels, slots = _cheapest_priced(data, prices)
+        over = np.bincount(labels, demands, len(room)) - room
+        excess = int(np.maximum(over, 0).sum())
+        if least < 0 or excess < least:
+            best, least = (labels, slots), excess
+        if excess == 0 or deadline.passed():
+            break
+        step = 2.0 * scale / (1.0 + 0.1 * t)
+        prices = np.maximum(0.0, prices + step * over / np.maximum(room, 1))
+    return best
+
+
+@njit(cache=True)
+def _usual_regret(data: Data) -> float:
+    """Mean cost of the second-best vehicle over the best, per unit of demand."""
+    cost, candidates, demands, _ = data
+    n, width = cost.shape
     total, scale = 0.0, 0.0
     for i in range(n):
         total += demands[i]
@@ -129,30 +140,23 @@ def by_prices(
                     second = c
         if second < np.inf:
             scale += second - low
-    scale /= max(total, 1.0)  # usual regret per unit of demand
-    for t in range(rounds):
-        loads = np.zeros(len(room), np.int64)
-        for i in range(n):
-            low = np.inf
-            for s in range(width):
-                j = candidates[i, s]
-                if j >= 0 and cost[i, s] + prices[j] * demands[i] < low:
-                    low = cost[i, s] + prices[j] * demands[i]
-                    labels[i], slots[i] = j, s
-            loads[labels[i]] += demands[i]
-        excess = 0
-        for j in range(len(room)):
-            excess += max(0, loads[j] - room[j])
-        if best_excess < 0 or excess < best_excess:
-            best_excess = excess
-            best_labels[:], best_slots[:] = labels, slots
-        if excess == 0:
-            break
-        step = 2.0 * scale / (1.0 + 0.1 * t)
-        for j in range(len(room)):
-            over = (loads[j] - room[j]) / max(room[j], 1)
-            prices[j] = max(0.0, prices[j] + step * over)
-    return best_labels, best_slots
+    return float(scale / max(total, 1.0))
+
+
+@njit(cache=True)
+def _cheapest_priced(data: Data, prices: FloatArray) -> tuple[IntArray, IntArray]:
+    """Vehicle and column of least cost plus price times demand, per customer."""
+    cost, candidates, demands, _ = data
+    n, width = cost.shape
+    labels, slots = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for i in range(n):
+        low = np.inf
+        for s in range(width):
+            j = candidates[i, s]
+            if j >= 0 and cost[i, s] + prices[j] * demands[i] < low:
+                low = cost[i, s] + prices[j] * demands[i]
+                labels[i], slots[i] = j, s
+    return labels, slots
 
 
 @njit(cache=True)

@@ -50,15 +50,25 @@ class Work:
     best: Clusters | None = None
     best_cost: float = np.inf
     rounds: int = 0
+    round_start: float = field(default_factory=time.perf_counter)
+    usual_round: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
-        """Whether time or the number of rounds is used up."""
+        """Whether the rounds are used up, or too little time is left for one more."""
         enough = self.iterations is not None and self.rounds >= self.iterations
-        return enough or self.deadline.passed()
+        return enough or self.deadline.left() <= self.usual_round
+
+    def end_round(self) -> None:
+        """Count a round, and remember how long rounds take."""
+        now = time.perf_counter()
+        # One slow round, when something else had the core, is soon forgotten.
+        self.usual_round = max(0.7 * self.usual_round, now - self.round_start)
+        self.round_start = now
+        self.rounds += 1
 
     @property
     def fleet_limit(self) -> int:

@@ -16,13 +16,13 @@ from clusterfirst.assign import AssignSettings, assign_exact
 from clusterfirst.assignment import AssignProblem, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InfeasibleError, NotFoundInTimeError, Problem
-from clusterfirst.incumbent import PRICE_ROUNDS, by_prices, is_within
+from clusterfirst.incumbent import by_prices, is_within
 from clusterfirst.instance import IntArray
 
 SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
 
 
-def repair(problem: AssignProblem, limit: int) -> IntArray | None:
+def repair(problem: AssignProblem, limit: int, deadline: Deadline) -> IntArray | None:
     """Labels within capacity, near the cheap vehicles, or None above the limit.
 
     Customers go, largest first, to the vehicle that capacity prices give them, or
@@ -42,7 +42,7 @@ def repair(problem: AssignProblem, limit: int) -> IntArray | None:
     candidates = np.ascontiguousarray(candidates)
     cost = np.ascontiguousarray(problem.cost, dtype=np.float64)
     room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
-    balanced, _ = by_prices(cost, candidates, demands, room, PRICE_ROUNDS)
+    balanced, _ = by_prices((cost, candidates, demands, room), deadline)
     by_cost = np.take_along_axis(
         candidates, np.argsort(cost, axis=1, kind="stable"), axis=1
     )

@@ -30,6 +30,7 @@ MAX_WORK = 3e8  # insertion steps; beyond it petals are too long and a sweep is 
 POOL_SHARE = 0.6  # of the time goes into the pool, the rest into choosing
 ORDERS = 40  # orders tried when no clock and no iterations say otherwise
 MAX_POOL = 20_000
+MAX_COVER = 2000  # customers above which HiGHS would only lose the time
 NODES = 2000  # branch-and-bound nodes when no clock runs
 
 Pool = dict[tuple[int, ...], IntArray]  # customers of a route -> the route
@@ -45,7 +46,8 @@ def petal(work: Work) -> None:
         sweep(work)
         return
     pool: Pool = {}
-    building = work.deadline.share(POOL_SHARE)
+    small = instance.num_customers <= MAX_COVER
+    building = work.deadline.share(POOL_SHARE if small else 1.0)
     rng = np.random.default_rng(work.seed)
     endless = work.iterations is None and work.deadline.left() == np.inf
     for turn in count():
@@ -57,7 +59,9 @@ def petal(work: Work) -> None:
         routes = [route for part in parts for route in _ring(work, part)]
         pool.update((tuple(sorted(route.tolist())), route) for route in routes)
         work.offer(routes)
-        work.rounds += 1
+        work.end_round()
+    if not small:
+        return
     with work.stage("cover"):
         picked = _cover(work, list(pool.values()))
     if picked:

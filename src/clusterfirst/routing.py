@@ -92,9 +92,19 @@ def improve(
             _solve_chunk(instance, routes, chunk, effort, unordered)
     for c, rows in enumerate(clusters):
         if len(rows) > MAX_BLOCK:
-            order = _curve(instance, rows) if fresh else rows
-            routes[c] = _by_windows(instance, order, settings, deadline)
+            routes[c] = _by_windows(
+                instance, _start(instance, rows, fresh), settings, deadline
+            )
     return routes
+
+
+def _start(instance: Instance, rows: IntArray, fresh: bool) -> IntArray:
+    """A tour to start from when there are very many stops."""
+    if not fresh:
+        return rows
+    if instance.coords is None:
+        return _nearest_chain(instance, rows)
+    return hilbert_order(instance, rows)
 
 
 def costs(instance: Instance, routes: Clusters) -> FloatArray:
@@ -158,10 +168,8 @@ def _blocks(instance: Instance, stops: Clusters) -> FloatArray:
     return np.ascontiguousarray(instance.lengths(left, right), dtype=np.float64)
 
 
-def _curve(instance: Instance, rows: IntArray) -> IntArray:
-    """A sensible order of very many stops: along a Hilbert curve, or by neighbours."""
-    if instance.coords is None:
-        return _nearest_chain(instance, rows)
+def hilbert_order(instance: Instance, rows: IntArray) -> IntArray:
+    """These rows in the order of a Hilbert curve through the map."""
     points = instance.plane[rows]
     low = points.min(axis=0)
     extent = max(float((points - low).max()), 1e-300)

@@ -16,7 +16,7 @@ from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.method import Work
 from clusterfirst.routing import QUICK, improve
 
-NEIGHBOURS = 100  # per customer; all pairs up to about this many customers
+PAIRS = 60_000  # pairs of neighbours looked at, about; at least 20 per customer
 SHAPES = (1.0, 1.2, 0.9, 1.4, 0.8, 1.1, 1.3, 0.7, 1.6, 1.05, 0.95, 1.15, 1.25)
 SPREAD = 0.1  # later tries multiply each saving by 1 +- this
 
@@ -25,7 +25,7 @@ def savings(work: Work) -> None:
     """Offer the routes of each shape, then of randomly disturbed savings."""
     instance = work.instance
     with work.stage("neighbours"):
-        pairs, apart = near_pairs(instance, NEIGHBOURS)
+        pairs, apart = near_pairs(instance, max(20, PAIRS // instance.num_customers))
         out = instance.lengths(0, np.arange(instance.num_customers + 1))
     rng = np.random.default_rng(work.seed)
     best_shape = 1.0
@@ -47,7 +47,7 @@ def savings(work: Work) -> None:
         before = work.best_cost
         if work.offer(routes) < before and not noisy:
             best_shape = shape
-        work.rounds += 1
+        work.end_round()
 
 
 def near_pairs(instance: Instance, most: int) -> tuple[IntArray, FloatArray]:

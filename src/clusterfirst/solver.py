@@ -33,7 +33,7 @@ TIME_LIMITS = (0.05, 86_400.0)
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
 POLISH_AFTER = 0.3  # with polish the method gets this share instead
 JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
-SAFE_FIRST = 2000  # customers from which a safe answer is made before anything else
+SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
 
 # Method name -> "module:function"; the function takes one Work. Imported when used.
 METHODS: dict[str, str] = {
@@ -274,6 +274,7 @@ def _key_of(method: str) -> str:
 
 def _run_method(work: Work, name: str) -> None:
     key = _key_of(name)
+    work.round_start = time.perf_counter()
     module, function = METHODS[key].split(":")
     run = getattr(import_module(module), function)
     run(work) if key == name else run(work, name)

@@ -33,7 +33,7 @@ def sweep(work: Work) -> None:
             if work.finished:
                 return
             way.try_starts(starts[at : at + per_batch].tolist())
-            work.rounds += 1
+            work.end_round()
 
 
 def angular_order(
