@@ -11,6 +11,7 @@ import torch
 from clusterfirst.cluster import (
     VISIBLE_SEEDS,
     SeedBatch,
+    _latent_distance,
     all_seeds,
     nearest_seeds,
     seed_lists,
@@ -247,3 +248,15 @@ def test_a_far_copy_is_no_candidate() -> None:
     near = router.candidates(batch, seeds)[0]
     assert (near[:8] < 2).all()
     assert (near[8:] >= 2).all()
+
+
+def test_opposite_vectors_are_at_most_2_apart() -> None:
+    """Rounding does not carry Delta beyond 2, nor a gradient beyond all bounds."""
+    torch.manual_seed(0)
+    h = torch.randn(1, 200, 128, requires_grad=True)
+    for c in (-h, h):
+        delta = _latent_distance(h, c, torch.arange(200).expand(1, 200, 200))
+        assert delta.max() <= 2
+        assert delta.min() >= 0
+        grad = torch.autograd.grad(delta.sum(), h, retain_graph=True)[0]
+        assert grad.isfinite().all()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clusterfirst import layers
 from clusterfirst.instance import Instance
 from clusterfirst.neural import NeuralScorer, encode, score, transport_plan
 from networks import KINDS, RELATIVE, nodes_of, small_day, small_router
@@ -120,3 +121,17 @@ def test_demand_units_not_demands() -> None:
     assert np.array_equal(mine.seeds, theirs.seeds)
     assert np.allclose(mine.cost, theirs.cost, atol=1e-5)
     assert nodes_of(split).demands.dtype == np.int64
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_dense_and_gathered_attention_score_alike(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Small and large instances take different ways through the same networks."""
+    router, day = small_router(KINDS[kind]), small_day(40)
+    found = []
+    for most in (10**9, 0):
+        monkeypatch.setattr(layers, "DENSE_TOKENS", most)
+        found.append(NeuralScorer(router, day, day.city_rows)(5))
+    assert np.array_equal(found[0].seeds, found[1].seeds)
+    assert np.allclose(found[0].cost, found[1].cost, atol=1e-5)

@@ -134,7 +134,7 @@ def _latent_distance(customers: Tensor, seeds: Tensor, candidates: Tensor) -> Te
     c = nn.functional.normalize(seeds, dim=-1)
     dot = (h @ c.transpose(1, 2)).gather(-1, candidates)  # (B, N, C)
     # The root has no derivative at 0, where a customer meets its own seed.
-    return (2 - 2 * dot).clamp(min=1e-6).sqrt()
+    return (2 - 2 * dot).clamp(min=1e-6, max=4.0).sqrt()
 
 
 def all_seeds(batch: NodeBatch, seeds: SeedBatch) -> Tensor:
