@@ -1,4 +1,4 @@
-"""All labels of a run in memory, packed: 100,000 of N = 100 take about 0.3 GB.
+"""All labels of a run in memory, packed: 100,000 of N = 100 take about 0.2 GB.
 
 Labels of one size are columns of the smallest whole-number type that holds them; a
 label is unpacked only when it is drawn. Neighbour lists of whole labels, the larger

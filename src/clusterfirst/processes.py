@@ -21,6 +21,11 @@ def rank_and_world() -> tuple[int, int]:
     return 0, 1
 
 
+def use_threads(count: int) -> None:
+    """Set how many threads each process computes with."""
+    torch.set_num_threads(count)
+
+
 @contextmanager
 def joined() -> Iterator[int]:
     """Join the other processes if torchrun started several; yields the rank."""

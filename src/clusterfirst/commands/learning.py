@@ -17,9 +17,6 @@ from clusterfirst.commands.reading import open_city
 from clusterfirst.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from clusterfirst.city import City
     from clusterfirst.labelset import LabelSet
     from clusterfirst.training import TrainConfig
     from clusterfirst.training_run import Report, TrainData
@@ -247,9 +244,9 @@ def _use_threads(threads: int | None) -> None:
     if threads is not None and threads < 1:
         rule = "at least 1 is needed"
         raise InputError(Problem("E404", "--threads", str(threads), rule))
-    import torch
+    from clusterfirst.processes import use_threads
 
-    torch.set_num_threads(threads or os.cpu_count() or 1)
+    use_threads(threads or os.cpu_count() or 1)
 
 
 def _config(name: str | None, steps: int | None, seed: int | None) -> TrainConfig:
@@ -271,24 +268,20 @@ def _data(
     from clusterfirst.exporting import read_weights
     from clusterfirst.label_pool import LabelPool
     from clusterfirst.labelset import read_labels
+    from clusterfirst.pretraining import load_psi
     from clusterfirst.training_run import TrainData
 
     found = read_labels(*labels)
-    table, place = _table(city, psi)
-    weights = None if init is None else read_weights(init)
-    return TrainData(LabelPool.of_set(found), table, place, weights), found
-
-
-def _table(city: str | None, psi: Path | None) -> tuple[Tensor | None, City | None]:
+    data = TrainData(LabelPool.of_set(found))
+    if init is not None:
+        data = replace(data, init=read_weights(init))
     if psi is None:
-        return None, None
-    from clusterfirst.pretraining import load_psi
-
+        return data, found
     if city is None:
         rule = "the city of the table is needed"
         raise InputError(Problem("E404", "--city", "none", rule))
     place = open_city(city)
-    return load_psi(psi, place).psi, place
+    return replace(data, psi=load_psi(psi, place).psi, city=place), found
 
 
 def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
