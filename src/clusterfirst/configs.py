@@ -38,5 +38,11 @@ TRAINING: dict[str, TrainConfig] = {
     "paper-one-layer": replace(_PAPER, model=CONFIGS["paper-one-layer"]),
     "city": _OURS,
     "city-one-layer": replace(_OURS, model=CONFIGS["city-one-layer"]),
-    "general": replace(_OURS, model=CONFIGS["general"]),
+    # Half the customers in a batch of the world come from large labels, so that
+    # routes far from each other are seen together.
+    "general": replace(
+        _OURS,
+        model=CONFIGS["general"],
+        batches=BatchSettings(part_share=0.3, large_share=0.35),
+    ),
 }
