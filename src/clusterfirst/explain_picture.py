@@ -65,8 +65,9 @@ def _title(explanation: Explanation) -> str:
     if network is None:
         return "   ·   ".join([*first, "no model: geometry and prices only"])
     first.append(f"model {network.model[:30]}")
-    sure = int(network.confident.sum())
-    words = f"{sure} customers confident, {len(network.confident) - sure} ambiguous"
+    unsure = int((~network.confident).sum())
+    apart = int((network.favourite != explanation.vehicle).sum())
+    words = f"{unsure} customers ambiguous, {apart} not where the model prefers"
     return "   ·   ".join(first) + "\n" + f"{words} (ringed); stars are seeds"
 
 
@@ -82,10 +83,11 @@ def _draw_seeds(axes: Axes, explanation: Explanation, looks: list[Look]) -> None
 
 
 def _draw_rings(axes: Axes, explanation: Explanation, looks: list[Look]) -> None:
-    """Ring the ambiguous, or without a network those who are cheapest to move."""
-    there = explanation.next_vehicle
-    if explanation.network is not None:
-        chosen = np.flatnonzero(~explanation.network.confident)
+    """Ring who might be elsewhere; without a network, who is cheapest to move."""
+    there, network = explanation.next_vehicle, explanation.network
+    if network is not None:
+        apart = network.favourite != explanation.vehicle
+        chosen = np.flatnonzero(~network.confident | apart)
         there = _second_choice(explanation)
     else:
         count = int(RINGS * len(there))
@@ -227,4 +229,4 @@ def _draw_moves(axes: Axes, explanation: Explanation, looks: list[Look]) -> None
         )
     axes.set_ylim(max(MOVES, len(order)) - 0.4, -0.6)
     axes.axvline(0, color=INK, lw=0.8)
-    axes.set_xlim(lowest - 0.75, highest + 0.6)
+    axes.set_xlim(lowest - 0.75, highest + 0.75)
