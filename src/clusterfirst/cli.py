@@ -18,6 +18,7 @@ import typer
 
 from clusterfirst import __version__
 from clusterfirst.commands import options
+from clusterfirst.commands.benchmarking import bench
 from clusterfirst.commands.cities import city_app, sample
 from clusterfirst.commands.console import (
     emit,
@@ -71,6 +72,7 @@ app.add_typer(labels_app, name="labels")
 app.command()(pretrain)
 app.command()(train)
 app.command()(learn)
+app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:

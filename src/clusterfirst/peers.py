@@ -12,33 +12,17 @@ import importlib
 import importlib.util
 import math
 import os
-import shlex
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-import time
-import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clusterfirst.clock import Deadline
 from clusterfirst.engine import ChildFailedError, guarded_call
-from clusterfirst.errors import (
-    InputError,
-    InputWarning,
-    NotFoundInTimeError,
-    Problem,
-    quote,
-)
-from clusterfirst.files import read_solution, write_instance
+from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.hgs import (
     MAX_SEED,
     HgsSettings,
@@ -49,21 +33,19 @@ from clusterfirst.hgs import (
     solve_with_hgs,
 )
 from clusterfirst.instance import Instance, IntArray
+from clusterfirst.outside import COMMAND, program_words, solve_with_program
 from clusterfirst.pyvrp_teacher import require_pyvrp, solve_with_pyvrp
 from clusterfirst.solution import Solution
 
 if TYPE_CHECKING:  # it brings the compiled kernels, which no child of ours needs
     from clusterfirst.method import Work
 
-COMMAND = "cmd:"  # prefix of a method that is an outside program
 # Integer distances: rounding them costs less than 1e-6 of a route, and their sums
 # stay far from the limits of 32 bits (VROOM multiplies by 100 inside).
 LARGEST_DISTANCE = 1e6
 MAX_LISTED = 5000  # customers; the distances of more do not fit in memory as lists
 VROOM_LEVELS = (0, 2, 5)  # one after the other: level 5 alone is slow to begin
-# A peer spends no part of its time on these, and they count as its time: start of
-# the answer's way back, and its judge.
-HAND_OVER = 0.002
+HAND_OVER = 0.002  # seconds kept for the way to the child and back, and the judge
 
 
 def peer_names() -> tuple[str, ...]:
@@ -79,7 +61,7 @@ def is_peer(method: str) -> bool:
 def require_peer(method: str) -> None:
     """Raise InputError, naming what to install, unless the peer can run here."""
     if method.startswith(COMMAND):
-        _words(method)
+        program_words(method)
     else:
         _SOLVERS[method].require()
 
@@ -96,7 +78,7 @@ def run_peer(method: str, instance: Instance, settings: HgsSettings) -> Solution
     if small is not None:
         return small
     if method.startswith(COMMAND):
-        return _ask_command(method, instance, settings)
+        return solve_with_program(method, instance, settings)
     return _SOLVERS[method].solve(instance, settings)
 
 
@@ -130,13 +112,9 @@ def outside_program(work: Work, method: str) -> None:
 
 def _offer(work: Work, method: str) -> None:
     """Offer what the peer finds; a peer without an answer leaves a note."""
-    require_peer(method)
-    if work.instance.num_customers <= MAX_LISTED and not method.startswith(COMMAND):
-        _ = work.instance.distances  # made now, so that they count as the peer's time
     try:
         with work.stage(method.split(":", maxsplit=1)[0]):
-            settings = _budget(method, work)
-            solution = run_peer(method, work.instance, settings)
+            solution = _answer(work, method)
     except NotFoundInTimeError as error:
         work.notes.append(str(error))
         return
@@ -144,21 +122,29 @@ def _offer(work: Work, method: str) -> None:
     work.rounds += 1
 
 
-def _budget(method: str, work: Work) -> HgsSettings:
-    """The work's deadline, or else its number of iterations, as a peer's budget."""
-    seed = work.seed % (MAX_SEED + 1)
+def _answer(work: Work, method: str) -> Solution:
+    """Ask until the deadline or, without one, by the number of iterations."""
     if work.deadline.left() < math.inf:
-        return peer_budget(work.deadline, seed)
+        return answer_of_peer(method, work.instance, work.deadline, work.seed)
     if method.startswith(COMMAND):
         rule = "an outside program needs a time limit (--time-limit)"
         raise InputError(Problem("E402", "time_limit", "none", rule))
     iterations = min(work.iterations or MAX_SEED, MAX_SEED)
-    return HgsSettings(iterations=iterations, seed=seed)
+    seed = work.seed % (MAX_SEED + 1)
+    settings = HgsSettings(iterations=iterations, seed=seed)
+    return run_peer(method, work.instance, settings)
 
 
-def peer_budget(deadline: Deadline, seed: int) -> HgsSettings:
-    """What is left of the time, for a peer."""
-    return HgsSettings(seconds=max(0.01, deadline.left() - HAND_OVER), seed=seed)
+def answer_of_peer(
+    method: str, instance: Instance, deadline: Deadline, seed: int
+) -> Solution:
+    """`run_peer` until the deadline, the matrix counted as the peer's time."""
+    few = instance.num_customers <= MAX_LISTED
+    if method in ("hgs", "pyvrp") or (method in _SOLVERS and few):
+        _ = instance.distances
+    seconds = max(0.01, deadline.left() - HAND_OVER)
+    settings = HgsSettings(seconds=seconds, seed=seed % (MAX_SEED + 1))
+    return run_peer(method, instance, settings)
 
 
 # --- OR-Tools and VROOM ---------------------------------------------------------
@@ -227,7 +213,8 @@ def _run_ortools(call: _Call) -> list[list[int]]:
         model.AddDimension(load, 0, call.capacity, True, "load")
         parameters = solver.DefaultRoutingSearchParameters()
         first, search = enums.FirstSolutionStrategy, enums.LocalSearchMetaheuristic
-        parameters.first_solution_strategy = first.SAVINGS
+        # Before guided local search better than savings and insertions (LOG.md).
+        parameters.first_solution_strategy = first.PATH_CHEAPEST_ARC
         parameters.local_search_metaheuristic = search.GUIDED_LOCAL_SEARCH
         if call.settings.seconds is None:
             parameters.solution_limit = call.settings.iterations
@@ -308,111 +295,6 @@ def _end(settings: HgsSettings) -> Deadline:
     if settings.seconds is None:
         return Deadline.never()
     return Deadline.after(settings.seconds)
-
-
-# --- outside programs -----------------------------------------------------------
-
-
-def _words(method: str) -> list[str]:
-    """The words of `cmd:...`, checked: the program exists and gets its two files."""
-    text = method.removeprefix(COMMAND)
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        rule = f"the command cannot be split into words: {error}"
-        raise InputError(Problem("E404", "method", method, rule)) from error
-    missing = [part for part in ("{instance}", "{solution}") if part not in text]
-    if not words or missing:
-        rule = (
-            "an outside program is cmd:PROGRAM ... {instance} ... {solution}, "
-            "with {seconds} and {seed} where it takes them"
-        )
-        raise InputError(Problem("E404", "method", method, rule))
-    if shutil.which(words[0]) is None:
-        rule = "this program is not installed, or is not executable"
-        raise InputError(Problem("E422", "method", words[0], rule))
-    return words
-
-
-def _ask_command(method: str, instance: Instance, settings: HgsSettings) -> Solution:
-    with tempfile.TemporaryDirectory(prefix="clusterfirst-") as folder:
-        given, answer = Path(folder) / "instance.vrp", Path(folder) / "solution.sol"
-        with warnings.catch_warnings():
-            # What a .vrp cannot hold (names, city rows) the program does not need.
-            warnings.simplefilter("ignore", InputWarning)
-            write_instance(given, whole_numbers(instance))
-        values = {
-            "{instance}": str(given),
-            "{solution}": str(answer),
-            "{seconds}": f"{settings.seconds:g}",
-            "{seed}": str(settings.seed),
-        }
-        words = _words(method)
-        for name, value in values.items():
-            words = [word.replace(name, value) for word in words]
-
-        def ask() -> list[list[int]]:
-            _run_command(words, settings.patience(instance.num_customers))
-            if not answer.exists():
-                raise ChildFailedError("it wrote no solution file")
-            try:
-                solution, _ = read_solution(answer, instance)
-            except InputError as error:
-                raise ChildFailedError(str(error.problems[0])) from None
-            return [list(route) for route in solution.routes]
-
-        return judged_answer(instance, quote(words[0]), ask, attempts=1)
-
-
-def whole_numbers(instance: Instance) -> Instance:
-    """The instance as CVRPLIB programs expect it: everything a whole number.
-
-    They round each distance of a .vrp file to the nearest integer, so distances are
-    scaled up until that does no harm.
-    """
-    fields: dict[str, Any] = {
-        "demands": instance.demand_units,
-        "capacity": instance.capacity_units,
-        "vehicles": instance.vehicles,
-        "name": "instance",
-        "max_customers": instance.max_customers,
-    }
-    coords = instance.coords
-    if instance.metric == "euclidean" and coords is not None:
-        if instance.rounding != "round":
-            coords = coords - coords.min(axis=0)
-            coords = np.rint(coords * (LARGEST_DISTANCE / max(coords.max(), 1e-300)))
-        return Instance(coords=coords, **fields)
-    largest = instance.distances.max()
-    scale = LARGEST_DISTANCE / largest if largest > 0 else 1.0
-    matrix = np.rint(instance.distances * scale)
-    return Instance(matrix=matrix, metric="matrix", **fields)
-
-
-def _run_command(words: list[str], patience: float) -> None:
-    """Run a program to its end; it and its children are killed when it hangs."""
-    try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a group of its own, to be killed as one
-        )
-    except OSError as error:
-        raise ChildFailedError(f"it cannot be started: {error.strerror}") from None
-    started = time.perf_counter()
-    try:
-        code = process.wait(patience)
-    except subprocess.TimeoutExpired:
-        spent = time.perf_counter() - started
-        raise ChildFailedError(f"no answer after {spent:.3g} s; it was ended") from None
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if code != 0:
-        raise ChildFailedError(f"it ended with exit code {code}")
 
 
 # --- the table ------------------------------------------------------------------

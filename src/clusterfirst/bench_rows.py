@@ -1,0 +1,102 @@
+"""Rows of a comparison: one line per run in a file that is only ever appended to.
+
+A comparison that was stopped goes on where it was: what has a row is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.files.atomic import make_folder
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a run is: the same key is the same run."""
+
+    digest: str  # of the instance
+    method: str
+    model: str
+    limit: float  # wall-clock seconds allowed
+    seed: int
+    cores: int
+    engine: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run and what came of it; `cost` is None where there was no valid answer."""
+
+    set_name: str
+    instance: str
+    customers: int
+    digest: str
+    method: str
+    model: str
+    limit: float
+    seed: int
+    cores: int
+    engine: str
+    cost: float | None
+    vehicles: int | None
+    seconds: float  # from arrays handed over to routes returned
+    startup: float  # imports, compilation and weights, paid once per process
+    gflops: float  # fp32 matmul on the same core right before the run
+    reason: str  # why there is no answer
+    at: str  # when, UTC
+    version: str
+
+    @property
+    def key(self) -> Key:
+        """What the run is."""
+        return Key(**{field.name: getattr(self, field.name) for field in fields(Key)})
+
+
+class RowsFile:
+    """`rows.jsonl` in a folder; survives a kill at any moment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = make_folder(folder) / "rows.jsonl"
+
+    def read(self) -> list[Row]:
+        """Every whole row; a line cut off by a kill is no row."""
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            rule = f"cannot be read: {error.strerror}"
+            raise InputError(Problem("E102", "rows", str(self.path), rule)) from error
+        rows = (_row(line) for line in text.split("\n"))
+        return [row for row in rows if row is not None]
+
+    def append(self, new: Iterable[Row]) -> None:
+        """Add rows, each in one write."""
+        try:
+            with self.path.open("ab+") as file:
+                for row in new:
+                    line = json.dumps(asdict(row), ensure_ascii=False) + "\n"
+                    # After a kill the file may end inside a line: that line is lost.
+                    file.seek(0, 2)
+                    if file.tell():
+                        file.seek(-1, 2)
+                        if file.read(1) != b"\n":
+                            line = "\n" + line
+                    file.write(line.encode("utf-8"))
+                    file.flush()
+        except OSError as error:
+            rule = f"cannot write: {error.strerror}"
+            raise InputError(Problem("E731", "rows", str(self.path), rule)) from error
+
+
+def _row(line: str) -> Row | None:
+    try:
+        document: Any = json.loads(line)
+        return Row(**document)
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,236 @@
+"""`bench`: compare methods on a set, at equal wall clock on equal cores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.reading import open_city
+from clusterfirst.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from clusterfirst.bench import BenchOptions, BenchProgress
+    from clusterfirst.bench_report import Report
+    from clusterfirst.bench_rows import RowsFile
+    from clusterfirst.bench_sets import BenchSet
+
+PROGRESS_SECONDS = 10.0  # between lines of progress
+INTERRUPTED = 130
+
+
+def bench(
+    sets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SET",
+            help="Folders of .vrp files (with .sol references), .npz or .txt sets, or "
+            "names: city-100/200/500/1000, lehd200, lehd500, X, xml100, belem, "
+            "leuven1, cvrp100, cvrp1000, tam1000 ...",
+        ),
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Separated by commas, or given again: fisher-jaikumar, sweep, petal, "
+            "savings, neural, each also with +polish; hgs, pyvrp, ortools, vroom; "
+            "'cmd:PROGRAM {instance} {solution} {seconds} {seed}'."
+        ),
+    ] = None,
+    seconds: Annotated[
+        str, typer.Option(help="Time limits per instance, in wall-clock seconds.")
+    ] = "0.1,0.3,1,3,10",
+    seeds: Annotated[str, typer.Option(help="Seeds, as 0,1,2 or 0:3.")] = "0",
+    instances: Annotated[
+        str | None, typer.Option(help="Part of the set, as 0:32 or 5.")
+    ] = None,
+    cores: Annotated[
+        int,
+        typer.Option(
+            help="1 or 2; on two cores a single-threaded method runs two seeds at "
+            "once and its better answer counts."
+        ),
+    ] = 1,
+    references: Annotated[
+        str | None,
+        typer.Option(
+            help="What gaps are measured against: hgs:SECONDS (cached), or a CSV file "
+            "with instance and cost; by default the set's own."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Weights of neural: a name or a folder.")
+    ] = None,
+    city: Annotated[
+        str | None,
+        typer.Option(help="Instead of a SET: days of this city ('bundled' is ours)."),
+    ] = None,
+    customers: Annotated[int, typer.Option(help="Of each day of --city.")] = 100,
+    count: Annotated[int, typer.Option(help="Days of --city.")] = 10,
+    capacity: options.Capacity = None,
+    rounding: options.Rounding = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="pool: one run at a time, here; ray: spread over a cluster, for "
+            "quality only."
+        ),
+    ] = "pool",
+    workers: Annotated[int, typer.Option(help="Runs at a time with ray.")] = 2,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the named sets; also CLUSTERFIRST_DATA."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results; run again to go on.")
+    ] = Path("out/bench"),
+    as_json: options.Json = False,
+) -> int:
+    """Compare methods at equal wall clock on equal cores.
+
+    Prints a table (mean gap with its 95 % interval by instance, share solved,
+    vehicles, seconds) and writes it with CSV, JSON and a plot into --out. A neural
+    method always brings its twin: the same decoder with Fisher-Jaikumar's costs.
+    Nothing is lost by a kill: what has a row in --out is not run again.
+    """
+    from clusterfirst.bench import BenchOptions, with_ablation
+    from clusterfirst.bench_rows import RowsFile
+    from clusterfirst.instance import ROUNDINGS
+
+    if bool(sets) == (city is not None):
+        rule = "give either a SET or --city"
+        raise InputError(Problem("E400", "usage", rule=rule))
+    if rounding is not None and rounding not in ROUNDINGS:
+        rule = f"one of {', '.join(ROUNDINGS)}"
+        raise InputError(Problem("E120", "rounding", rounding, rule))
+    wanted = BenchOptions(
+        methods=with_ablation(_methods(methods)),
+        seconds=tuple(_numbers("seconds", seconds, float)),
+        seeds=_seeds(seeds),
+        cores=cores,
+        model=model,
+        engine=engine,  # type: ignore[arg-type]  # checked there
+        workers=workers,
+    )
+    first, last = _part(instances)
+    request: dict[str, Any] = {"first": first, "last": last, "data": data}
+    request["rounding"] = rounding
+    if city is not None:
+        day = {"customers": customers, "count": count, "capacity": capacity}
+        opened = [_city_days(city, day)]
+    else:
+        opened = _open(sets or [], request)
+    rows = RowsFile(out)
+    try:
+        reports = [_compare(part, references, wanted, rows) for part in opened]
+    except KeyboardInterrupt:
+        say(f"what is done is in {rows.path}; run again to go on")
+        return INTERRUPTED
+    if as_json:
+        from clusterfirst.bench_report import document
+
+        emit_json({"results": [document(report) for report in reports]})
+    return 0 if reports else 2
+
+
+def _compare(
+    bench_set: BenchSet, references: str | None, wanted: BenchOptions, rows: RowsFile
+) -> Report:
+    """Run one set, print its table and write its files."""
+    from clusterfirst.bench import bench as run_bench
+    from clusterfirst.bench_report import make_report, table, write_report
+    from clusterfirst.bench_sets import with_references
+
+    if references is not None:
+        say(f"{bench_set.name}: references {references} ...")
+        bench_set = with_references(bench_set, references)
+    result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
+    report = make_report(bench_set, result)
+    emit(table(report))
+    paths = write_report(rows.path.parent, f"{bench_set.name}-{wanted.cores}", report)
+    say(f"wrote {', '.join(str(path) for path in paths)}")
+    return report
+
+
+def _open(names: list[str], request: dict[str, Any]) -> list[BenchSet]:
+    """The sets that are here; a line for each whose data is not."""
+    from clusterfirst.bench_sets import DataNotHereError, SetRequest, open_set
+
+    opened, missing = [], []
+    for name in names:
+        try:
+            opened.append(open_set(name, SetRequest(**request)))
+        except DataNotHereError as error:
+            missing.append(error)
+            if len(names) > 1:
+                emit(f"{name}: data not here")
+    if not opened:
+        raise missing[0]
+    return opened
+
+
+def _city_days(name: str, day: dict[str, Any]) -> BenchSet:
+    from clusterfirst.bench_sets import city_set
+
+    if day["count"] < 1:
+        rule = "at least 1 is needed"
+        raise InputError(Problem("E404", "count", str(day["count"]), rule))
+    return city_set(open_city(name), seed=0, **day)
+
+
+def _methods(given: list[str] | None) -> list[str]:
+    """Methods between commas; a command may hold commas of its own."""
+    found: list[str] = []
+    for text in given or ["fisher-jaikumar,fisher-jaikumar+polish,hgs"]:
+        found += [text] if text.startswith("cmd:") else text.split(",")
+    return [name.strip() for name in found if name.strip()]
+
+
+def _numbers(where: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
+    try:
+        return [kind(word) for word in text.split(",")]
+    except ValueError as error:
+        rule = "numbers separated by commas are needed"
+        raise InputError(Problem("E404", where, text, rule)) from error
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    if ":" in text:
+        first, last = _part(text)
+        return tuple(range(first, last or 0))
+    return tuple(_numbers("seeds", text, int))
+
+
+def _part(text: str | None) -> tuple[int, int | None]:
+    """`A:B`, `A:`, `:B`, or `A` alone for one instance."""
+    if text is None:
+        return 0, None
+    first, colon, last = text.partition(":")
+    try:
+        begin = int(first or 0)
+        end = begin + 1 if not colon else int(last) if last else None
+    except ValueError as error:
+        rule = "A:B with whole numbers is needed"
+        raise InputError(Problem("E404", "range", text, rule)) from error
+    if begin < 0 or (end is not None and end < 0):
+        rule = "numbers count from 0"
+        raise InputError(Problem("E404", "range", text, rule))
+    return begin, end
+
+
+def _reporter(name: str) -> Callable[[BenchProgress], None]:
+    last = time.monotonic()
+
+    def report(progress: BenchProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            left = f"{progress.left / 60:.1f} min left"
+            say(f"{name}: {progress.done} of {progress.total} runs, {left}")
+
+    return report
