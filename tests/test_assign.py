@@ -17,7 +17,6 @@ from clusterfirst.assign import (
     AssignSettings,
     assign_exact,
     assign_hard,
-    assign_quick,
     assign_sparse,
     max_rounds,
 )
@@ -90,7 +89,7 @@ def test_exact_equals_brute_force(problem: AssignProblem) -> None:
 @given(problems())
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_every_decoding_is_valid_and_not_below_exact(problem: AssignProblem) -> None:
-    """Sparse, hard and quick give valid assignments that cost at least the optimum."""
+    """Sparse and hard give valid assignments that cost at least the optimum."""
     plan = np.random.default_rng(0).dirichlet(
         np.ones(problem.vehicles) * 0.1, len(problem.demands)
     )
@@ -98,7 +97,6 @@ def test_every_decoding_is_valid_and_not_below_exact(problem: AssignProblem) -> 
     for answer in (
         assign_sparse(problem, plan, TIGHT, NEVER),
         assign_hard(problem, plan, TIGHT, NEVER),
-        assign_quick(problem, TIGHT, NEVER),
     ):
         if answer.status in (Status.OPTIMAL, Status.FEASIBLE):
             check(problem, answer)

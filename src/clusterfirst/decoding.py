@@ -15,17 +15,18 @@ from clusterfirst.assign import (
     AssignSettings,
     assign_exact,
     assign_hard,
-    assign_quick,
     assign_sparse,
 )
 from clusterfirst.assignment import Assignment, AssignProblem
 from clusterfirst.errors import InputError, Problem
+from clusterfirst.fast_assign import FastSettings, assign_fast
 from clusterfirst.method import Decoded, ScoreStream, Work
 from clusterfirst.packing import packing_bound, repair
 from clusterfirst.routing import QUICK, improve, members
 from clusterfirst.scores import Scores
 
 ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
+SEARCH_EFFORT = 30  # many rounds of quick assignments beat few thorough ones
 ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
 
 
@@ -34,6 +35,7 @@ def fisher_jaikumar(work: Work) -> None:
     from clusterfirst.classical import fisher_jaikumar as stream
 
     rng = np.random.default_rng(work.seed)
+    work.effort = SEARCH_EFFORT
     run_stream(work, stream(work.instance, fleets(work), rng))
 
 
@@ -109,7 +111,8 @@ def _assigned(work: Work, problem: AssignProblem, scores: Scores) -> Assignment:
     if not timed:
         settings = replace(settings, seconds=math.inf, max_nodes=ASSIGN_NODES)
     if name == "fast":
-        return assign_quick(problem, settings, work.deadline)
+        quick = FastSettings(settings.seed, work.effort)
+        return assign_fast(problem, quick, work.deadline)
     deadline = work.deadline.share(ASSIGN_SHARE)
     if name == "exact":
         return assign_exact(problem, settings, deadline)

@@ -44,6 +44,7 @@ class Work:
     seed: int = 0
     assign: str | None = None  # decoding by name; None: the method's own choice
     fleet: str = "best"
+    effort: int = 300  # of one fast assignment: exchanges proposed per customer
     model: str | None = None  # weights for the neural method, by name or folder
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
     on_improvement: Callable[[float, Clusters], None] | None = None

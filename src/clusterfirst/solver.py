@@ -222,13 +222,13 @@ def solve(
     work = Work(
         instance,
         whole.share(POLISH_AFTER if options.polish else METHOD_SHARE),
-        options.iterations,
-        options.seed,
-        options.assign,
-        options.fleet,
-        options.model,
-        options.new_locations,
-        on_improvement,
+        iterations=options.iterations,
+        seed=options.seed,
+        assign=options.assign,
+        fleet=options.fleet,
+        model=options.model,
+        new_locations=options.new_locations,
+        on_improvement=on_improvement,
     )
     interrupted = False
     try:
