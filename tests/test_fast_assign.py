@@ -13,7 +13,13 @@ from clusterfirst.assignment import AssignProblem, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.fast_assign import FastSettings, assign_fast
 from clusterfirst.instance import FloatArray
-from clusterfirst.prices import lower_bound, make_transport, solve_transport
+from clusterfirst.prices import (
+    SOLVED,
+    cheapest_first,
+    lower_bound,
+    make_transport,
+    solve_transport,
+)
 
 TOLERANCE = 0.10  # stated: at most this far above the optimum on tiny tight cases
 
@@ -99,17 +105,17 @@ def test_prices_prove_the_linear_programme(seed: int) -> None:
 
     problem = city_problem(seed, 60, 0)
     n, k = problem.cost.shape
-    vehicle = np.tile(np.arange(k), (n, 1))
-    net = make_transport(problem.cost, vehicle, problem.demands, (problem.capacity, k))
-    assert solve_transport(net) == -1
+    cost, vehicle = cheapest_first(problem.cost, np.tile(np.arange(k), (n, 1)))
+    net = make_transport(cost, vehicle, problem.demands, (problem.capacity, k))
+    assert solve_transport(net, Deadline.never()) == SOLVED
     every = np.arange(n * k)
     once = coo_array((np.ones(n * k), (np.repeat(np.arange(n), k), every)))
     weight = np.repeat(problem.demands, k).astype(float)
     room = coo_array((weight, (vehicle.ravel(), every)))
-    best = linprog(problem.cost.ravel(), room, np.full(k, 50.0), once, np.ones(n)).fun
-    assert lower_bound(net, problem.cost) == pytest.approx(best, rel=1e-9)
+    best = linprog(cost.ravel(), room, np.full(k, 50.0), once, np.ones(n)).fun
+    assert lower_bound(net, cost) == pytest.approx(best, rel=1e-9)
     assert (net.load <= problem.capacity).all()
-    assert ((net.flow > 0).sum(axis=1) > 1).sum() <= k - 1
+    assert ((net.flow.reshape(n, k) > 0).sum(axis=1) > 1).sum() <= k - 1
 
 
 def test_repeatable_and_scale_free() -> None:
@@ -122,6 +128,17 @@ def test_repeatable_and_scale_free() -> None:
     assert np.array_equal(first.labels, second.labels)
     assert third.cost == pytest.approx(first.cost, rel=0.05)
     check(scaled, third.labels)
+
+
+def test_deadline_that_passed() -> None:
+    """Without time for the LP the answer is feasible or honestly not found."""
+    problem = city_problem(2, 200, 1)
+    answer = assign_fast(problem, FastSettings(), Deadline.after(0.0))
+    if answer.status is Status.FEASIBLE:
+        check(problem, answer.labels)
+        assert answer.cost / (1 + answer.gap) <= solve(problem).cost
+    else:
+        assert answer.status is Status.NOT_FOUND
 
 
 def test_candidates_are_kept() -> None:

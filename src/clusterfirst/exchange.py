@@ -152,6 +152,13 @@ def _column(board: Any, i: int, j: int) -> int:
 
 
 @kernel
+def _priced(board: Any, i: int, s: int) -> float:
+    """Cost of a candidate with the price of the room it takes."""
+    price = board.price[board.vehicle[i, s]]
+    return float(board.cost[i, s] + board.demands[i] * price)
+
+
+@kernel
 def _partner(board: Any, j: int, k: int, demand: int) -> tuple[int, float]:
     """The customer of this demand that goes from k to j most cheaply, or -1."""
     best, who = np.inf, -1
@@ -160,7 +167,7 @@ def _partner(board: Any, j: int, k: int, demand: int) -> tuple[int, float]:
         if board.demands[e] == demand:
             s = _column(board, e, j)
             if s >= 0:
-                extra = board.cost[e, s] - board.cost[e, board.choice[e]]
+                extra = _priced(board, e, s) - _priced(board, e, board.choice[e])
                 if extra < best:
                     best, who = extra, e
         e = board.after[e]
@@ -170,25 +177,32 @@ def _partner(board: Any, j: int, k: int, demand: int) -> tuple[int, float]:
 
 
 @kernel
-def _extend(board: Any, j: int, units: int, count: int) -> int:
-    """Label the vehicles that can take `units` from j; return the new count."""
+def _extend(
+    board: Any, j: int, units: int, count: int, goal: float
+) -> tuple[int, float]:
+    """Label the vehicles that can take `units` from j, below `goal`.
+
+    Returns the number of labels and the least length of a vehicle with room.
+    """
     head = i = board.first[j]
     while i >= 0:
         # The customer that left j on the way here is not there any more.
         usable = i != board.link[j, 2] and board.demands[i] >= units
+        here = _priced(board, i, board.choice[i])
         for t in range(board.width[i] if usable else 0):
             k = board.vehicle[i, t]
+            extra = _priced(board, i, t) - here
+            if board.length[j] + extra >= goal:
+                break  # candidates are sorted by this
+            e = -1
             if board.state[k] == FINAL:
                 continue
-            extra = board.cost[i, t] - board.cost[i, board.choice[i]]
-            e = -1
             if board.demands[i] > units:
                 e, back = _partner(board, j, k, board.demands[i] - units)
                 extra += back
-            if extra == np.inf:
-                continue
-            extra += units * (board.price[k] - board.price[j])
             length = board.length[j] + max(extra, 0.0)
+            if length >= goal:
+                continue
             if board.state[k] == UNREACHED:
                 board.state[k] = LABELLED
                 board.labelled[count] = k
@@ -199,15 +213,20 @@ def _extend(board: Any, j: int, units: int, count: int) -> int:
             board.link[k, 0] = j
             board.link[k, 1] = i
             board.link[k, 2] = e
+            if board.load[k] + units <= board.capacity:
+                goal = length
         i = board.after[i]
         if i == head:
             break
-    return count
+    return count, goal
 
 
 @kernel
-def _find_chain(board: Any, source: int, units: int) -> tuple[int, float]:
-    """Return the vehicle with room at the end of the cheapest chain, and its length."""
+def _find_chain(board: Any, source: int, units: int, goal: float) -> tuple[int, float]:
+    """Return the end of the cheapest chain shorter than `goal`, and its length.
+
+    Lengths are at prices: what a chain costs beyond the LP.
+    """
     board.labelled[0] = source
     board.state[source] = LABELLED
     board.length[source] = 0.0
@@ -227,7 +246,7 @@ def _find_chain(board: Any, source: int, units: int) -> tuple[int, float]:
             found = low
             break
         board.state[low] = FINAL
-        count = _extend(board, low, units, count)
+        count, goal = _extend(board, low, units, count, goal)
     for at in range(count):
         board.state[board.labelled[at]] = UNREACHED
     return found, board.length[found] if found >= 0 else np.inf
@@ -256,13 +275,14 @@ def relieve(board: Any) -> int:
             excess = board.load[source] - board.capacity
             best, amount = np.inf, 0
             for units in range(1, min(excess + MORE, largest) + 1):
-                _, length = _find_chain(board, source, units)
-                if length / min(units, excess) < best:
-                    best, amount = length / min(units, excess), units
+                useful = min(units, excess)
+                found, length = _find_chain(board, source, units, best * useful)
+                if found >= 0:
+                    best, amount = length / useful, units
             if amount == 0:
                 left += excess
                 break
-            target, _ = _find_chain(board, source, amount)
+            target, _ = _find_chain(board, source, amount, np.inf)
             _apply_chain(board, source, target)
     if left == 0 and (board.marks[0] < 0 or board.total[0] < board.total[1]):
         _remember(board)

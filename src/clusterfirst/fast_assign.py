@@ -17,7 +17,9 @@ from clusterfirst.clock import Deadline
 from clusterfirst.exchange import Board, exchange, make_board, relieve
 from clusterfirst.instance import FloatArray, IntArray
 from clusterfirst.prices import (
+    IMPOSSIBLE,
     Transport,
+    cheapest_first,
     lower_bound,
     make_transport,
     priced,
@@ -29,6 +31,7 @@ COOLING = 20  # temperatures of an annealing
 SHAKES = 6  # attempts at feasibility by exchanges when chains are stuck
 SMALL = 200  # customers up to which a hot annealing comes first: it costs little
 LEAST = 20_000  # exchanges proposed at any size
+LP_SHARE = 0.5  # of the time left; prices cut short still guide and bound
 PROVEN = 1e-9  # relative gap to the LP bound that counts as optimal
 
 
@@ -58,10 +61,10 @@ def assign_fast(
     rounds, why = 0, ""
     for width in _widths(problem):
         rounds += 1
-        cost, vehicle = _candidates(problem, width)
+        cost, vehicle = cheapest_first(*_candidates(problem, width))
         limits = (problem.capacity, problem.vehicles)
         net = make_transport(cost, vehicle, problem.demands, limits)
-        if solve_transport(net) >= 0:
+        if solve_transport(net, deadline.share(LP_SHARE)) == IMPOSSIBLE:
             why = f"{width} candidates per customer cannot hold the demand"
             continue
         board = _round(net, cost)
@@ -125,7 +128,8 @@ def _round(net: Transport, cost: FloatArray) -> Board:
         np.take_along_axis(cost, order, 1),
         np.take_along_axis(net.vehicle, order, 1),
     )
-    choice = np.take_along_axis(net.flow, order, 1).argmax(axis=1)
+    flow = net.flow.reshape(cost.shape)
+    choice = np.take_along_axis(flow, order, 1).argmax(axis=1)
     return make_board(tables, net.demands, net.capacity, net.price, choice)
 
 
