@@ -123,7 +123,7 @@ class BenchResult:
     """The rows asked for, and the methods that could not run, with the reason."""
 
     rows: list[Row] = field(default_factory=list)
-    not_run: dict[str, str] = field(default_factory=dict)
+    not_run: dict[str, InputError] = field(default_factory=dict)
 
 
 def bench(
@@ -132,7 +132,10 @@ def bench(
     file: RowsFile,
     on_progress: Callable[[BenchProgress], None] | None = None,
 ) -> BenchResult:
-    """Run what has no row yet, and return every row of this comparison."""
+    """Run what has no row yet, and return every row of this comparison.
+
+    A method that cannot run here is left out; InputError if that is true of all.
+    """
     known = {row.key: row for row in file.read()}
     result = BenchResult()
     todo: list[tuple[Case, Key]] = []
@@ -147,7 +150,7 @@ def bench(
     for case, key, found in make(todo, options):
         if found is None or isinstance(found, InputError):
             if found is not None:
-                result.not_run[key.method] = str(found.problems[0])
+                result.not_run[key.method] = found
         else:
             row = _row(bench_set.name, case, key, found)
             file.append([row])
@@ -156,6 +159,8 @@ def bench(
         if on_progress is not None:
             pace = (time.perf_counter() - start) / spent
             on_progress(BenchProgress(done, len(todo), pace * (total - spent)))
+    if not result.rows:
+        raise next(iter(result.not_run.values()))
     return result
 
 
@@ -222,9 +227,12 @@ class Crew:
             parts = [(self._cores, key.seed)]
         else:
             parts = [((c,), 2 * key.seed + i) for i, c in enumerate(self._cores)]
-        for cores, seed in parts:
-            run = self._task(case, key, cores, seed)
-            self._child(key.method, cores).start(answer, run)
+        try:  # all are ready before the first one starts
+            children = [self._child(key.method, cores) for cores, _ in parts]
+        except ChildFailedError as failure:
+            return Answer(None, key.limit, reason=f"start-up: {failure}")
+        for child, (cores, seed) in zip(children, parts, strict=True):
+            child.start(answer, self._task(case, key, cores, seed))
         found = [self._result(key, cores) for cores, _ in parts]
         solved = [a for a in found if a.routes is not None]
         startup = self.startup[key.method]
@@ -242,9 +250,14 @@ class Crew:
         child = self._children.get((method, cores))
         if child is None:
             start = time.perf_counter()
-            child = self._children[method, cores] = Child()
-            setup = (method, self.options.model, cores)
-            child.call(prepare, setup, STARTUP_PATIENCE)
+            child = Child()
+            try:
+                setup = (method, self.options.model, cores)
+                child.call(prepare, setup, STARTUP_PATIENCE)
+            except BaseException:
+                child.close()
+                raise
+            self._children[method, cores] = child
             self.startup[method] = time.perf_counter() - start
         return child
 

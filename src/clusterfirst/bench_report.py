@@ -130,7 +130,7 @@ def make_report(bench_set: BenchSet, result: BenchResult) -> Report:
         references=bench_set.references or BEST_FOUND,
         lines=tuple(lines),
         shares=tuple(_shares(groups, gaps)),
-        not_run=result.not_run,
+        not_run={name: str(e.problems[0]) for name, e in result.not_run.items()},
         reasons=tuple(
             dict.fromkeys(f"{r.method}: {r.reason}" for r in rows if r.reason)
         ),

@@ -85,6 +85,8 @@ def answer(run: Run) -> Answer:
             routes = solve(run.instance, options).solution
     except ClusterfirstError as error:
         reason = str(error.problems[0])
+    except Exception as error:  # a bug in one run must not end a comparison of hours
+        reason = f"E999 {type(error).__name__}: {error}"
     return Answer(routes, time.perf_counter() - start, gflops, reason=reason)
 
 
