@@ -163,6 +163,23 @@ def test_paired_tokens_see_the_nearest_seeds() -> None:
         assert len([t for t in seen if t >= 31]) == VISIBLE_SEEDS
 
 
+def test_the_depot_sees_its_nearest_seeds() -> None:
+    """No seed is a detour from the depot; the nearest are seen, in any order."""
+    batch, seeds = collate([nodes_of(small_day(30))], RULE), some_seeds([12], [30])
+    router = small_router(PAIRED)
+    seen = []
+    for turn in (torch.arange(12), torch.arange(12).flip(0)):
+        turned = SeedBatch(seeds.index[:, turn], seeds.real[:, turn])
+        hidden = router.encode(batch).hidden
+        tokens, _ = router.cluster._tokens(hidden, batch, turned)  # noqa: SLF001  # the lists need them
+        lists = seed_lists(batch, turned, tokens)
+        chosen = [t - 31 for t in listed(lists, 0) if t >= 31]
+        seen.append(set(turned.index[0, chosen].tolist()))
+    radius = batch.radius[0, seeds.index[0]]
+    nearest = seeds.index[0, radius.argsort()[:VISIBLE_SEEDS]]
+    assert seen[0] == seen[1] == set(nearest.tolist())
+
+
 def test_no_token_is_listed_twice() -> None:
     """A token counted twice would weigh twice in the softmax."""
     batch = collate([nodes_of(small_day(n, index=n)) for n in (9, 25)], RULE)

@@ -184,6 +184,9 @@ def seed_lists(batch: NodeBatch, seeds: SeedBatch, tokens: Tokens | None) -> Lis
         seen = _seeds_of_listed_customers(nodes, batch, seeds)
     else:
         detour = _detours(tokens.position, batch, seeds)  # (B, T + K, K)
+        # From the depot no seed is a detour: there the nearest count, not the first.
+        reach = gather_rows(batch.radius, seeds.index)
+        detour[:, 0] = reach.masked_fill(~seeds.real, float("inf"))
         detour[:, T:].diagonal(dim1=1, dim2=2).masked_fill_(seeds.real, -1.0)
         least, order = detour.topk(min(VISIBLE_SEEDS, K), largest=False)
         seen = Lists(T + order, least.isfinite())
