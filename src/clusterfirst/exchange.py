@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clusterfirst.clock import Deadline
 from clusterfirst.compiled import kernel, random
 from clusterfirst.instance import FloatArray, IntArray
 
 UNREACHED, LABELLED, FINAL = 0, 1, 2
+CHAINS = 2  # between two looks at the clock
 MORE = 3  # a chain may move up to this many units more than the overload
 
 
@@ -264,14 +266,16 @@ def _apply_chain(board: Any, source: int, target: int) -> None:
 
 
 @kernel
-def relieve(board: Any) -> int:
-    """Remove overload chain by chain; return how many units are left over."""
-    left = 0
-    largest = 0
-    for i in range(len(board.demands)):
-        largest = max(largest, board.demands[i])
-    for source in range(len(board.load)):
+def _relieve(board: Any, start: int, chains: int, largest: int) -> int:
+    """Remove overload from vehicles start, start + 1, ... by so many chains.
+
+    Returns the vehicle to go on with; one that no chain can help is passed over.
+    """
+    for source in range(start, len(board.load)):
         while board.load[source] > board.capacity:
+            if chains == 0:
+                return source
+            chains -= 1
             excess = board.load[source] - board.capacity
             best, amount = np.inf, 0
             for units in range(1, min(excess + MORE, largest) + 1):
@@ -280,13 +284,29 @@ def relieve(board: Any) -> int:
                 if found >= 0:
                     best, amount = length / useful, units
             if amount == 0:
-                left += excess
                 break
             target, _ = _find_chain(board, source, amount, np.inf)
             _apply_chain(board, source, target)
-    if left == 0 and (board.marks[0] < 0 or board.total[0] < board.total[1]):
+    return len(board.load)
+
+
+@kernel
+def _note_feasible(board: Any) -> None:
+    """Remember the choice if it is feasible and the cheapest so far."""
+    for j in range(len(board.load)):
+        if board.load[j] > board.capacity:
+            return
+    if board.marks[0] < 0 or board.total[0] < board.total[1]:
         _remember(board)
-    return left
+
+
+def relieve(board: Board, deadline: Deadline) -> int:
+    """Remove overload chain by chain; return how many units are left over."""
+    source, largest = 0, int(board.demands.max())
+    while source < len(board.load) and not deadline.passed():
+        source = _relieve(board, source, CHAINS, largest)
+    _note_feasible(board)
+    return int(np.maximum(board.load - board.capacity, 0).sum())
 
 
 @kernel

@@ -31,7 +31,7 @@ COOLING = 20  # temperatures of an annealing
 SHAKES = 6  # attempts at feasibility by exchanges when chains are stuck
 SMALL = 200  # customers up to which a hot annealing comes first: it costs little
 LEAST = 20_000  # exchanges proposed at any size
-LP_SHARE = 0.5  # of the time left; prices cut short still guide and bound
+LP_SHARE = 0.8  # of the time left; prices cut short still guide and bound
 PROVEN = 1e-9  # relative gap to the LP bound that counts as optimal
 
 
@@ -148,12 +148,12 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     rng = np.array([settings.seed % 2**64], dtype=np.uint64)
     scale = _regret(board) + 1e-12
     wall = float(board.price.max()) + scale  # what a unit of overload costs
-    left = relieve(board)
+    left = relieve(board, deadline)
     for _ in range(SHAKES):
         if left == 0 or deadline.passed():
             break
         exchange(board, rng, 30 * n, scale, wall)
-        left = relieve(board)
+        left = relieve(board, deadline)
     if settings.effort == 0:
         return
     proposals = max(n * settings.effort, LEAST) // COOLING
