@@ -102,3 +102,42 @@ def angular_label(customers: int = 30, index: int = 0) -> Label:
 def label_batch(labels: list[Label], seed: int = 0, pool: int = 2) -> TrainBatch:
     """A batch with targets, seeds drawn with this seed."""
     return make_batch(labels, pool, np.random.default_rng(seed), RULE)
+
+
+def grid(side: int, spread: int = 1) -> NodeArrays:
+    """A square grid of customers about a depot in the middle: ties everywhere."""
+    axis = np.arange(-side, side + 1) * float(spread)
+    points = np.array([(x, y) for x in axis for y in axis if (x, y) != (0, 0)])
+    demands = 1 + np.arange(len(points)) % 3
+    return NodeArrays(
+        np.vstack([[0.0, 0.0], points]), np.concatenate([[0], demands]), 10
+    )
+
+
+MOVES = (
+    "rotation",
+    "quarter turn",
+    "reflection",
+    "translation",
+    "scaling",
+    "demands",
+)
+
+
+def moved(arrays: NodeArrays, kind: str) -> NodeArrays:
+    """The same map turned, mirrored, shifted or scaled; or demands with capacity."""
+    c, s = np.cos(0.7), np.sin(0.7)
+    coords = {
+        "rotation": arrays.coords @ np.array([[c, s], [-s, c]]),
+        "quarter turn": arrays.coords @ np.array([[0.0, 1.0], [-1.0, 0.0]]),
+        "reflection": arrays.coords * [-1.0, 1.0],
+        "translation": arrays.coords + np.array([12.0, -7.0]),
+        "scaling": arrays.coords * 37.5,
+    }.get(kind, arrays.coords)
+    factor = 8 if kind == "demands" else 1
+    return replace(
+        arrays,
+        coords=coords,
+        demands=arrays.demands * factor,
+        capacity=arrays.capacity * factor,
+    )

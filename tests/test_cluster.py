@@ -21,8 +21,11 @@ from clusterfirst.layers import Lists
 from clusterfirst.model import Router
 from networks import (
     KINDS,
+    MOVES,
     RELATIVE,
     RULE,
+    grid,
+    moved,
     nodes_of,
     small_day,
     small_router,
@@ -231,6 +234,17 @@ def test_all_seeds_are_candidates_or_the_nearest() -> None:
     detour = away[1:, :1] + away[1:, rows] - away[0, rows]
     wanted = np.sort(np.take_along_axis(detour, near, 1), 1)
     assert np.allclose(wanted, np.sort(detour, 1)[:, :3], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("where", ["random", "grid"])
+def test_relative_costs_are_invariant(kind: str, where: str) -> None:
+    """Rotation, reflection, translation, scaling, demands with capacity: no change."""
+    router = small_router(RELATIVE)
+    arrays = nodes_of(small_day(40)) if where == "random" else grid(3)
+    seeds = some_seeds([7], [40])
+    before, after = (scored(router, [a], seeds) for a in (arrays, moved(arrays, kind)))
+    assert torch.allclose(before, after, atol=1e-4)
 
 
 def twins(far: float = 40.0) -> NodeArrays:

@@ -20,17 +20,7 @@ from clusterfirst.inputs import (
     neighbour_lists,
     pair_features,
 )
-from networks import KINDS, RULE, nodes_of, small_day, small_router
-
-
-def grid(side: int, spread: int = 1) -> NodeArrays:
-    """A square grid of customers about a depot in the middle: ties everywhere."""
-    axis = np.arange(-side, side + 1) * float(spread)
-    points = np.array([(x, y) for x in axis for y in axis if (x, y) != (0, 0)])
-    demands = 1 + np.arange(len(points)) % 3
-    return NodeArrays(
-        np.vstack([[0.0, 0.0], points]), np.concatenate([[0], demands]), 10
-    )
+from networks import KINDS, MOVES, RULE, grid, moved, nodes_of, small_day, small_router
 
 
 def sets(lists: np.ndarray) -> list[set[int]]:
@@ -157,35 +147,6 @@ def test_padding_changes_nothing() -> None:
     padding = ~together.real
     assert together.lists.valid[padding].sum(-1).eq(1).all()
     assert not together.features[padding].any()
-
-
-def moved(arrays: NodeArrays, kind: str) -> NodeArrays:
-    """The same map turned, mirrored, shifted or scaled; or demands with capacity."""
-    c, s = np.cos(0.7), np.sin(0.7)
-    coords = {
-        "rotation": arrays.coords @ np.array([[c, s], [-s, c]]),
-        "quarter turn": arrays.coords @ np.array([[0.0, 1.0], [-1.0, 0.0]]),
-        "reflection": arrays.coords * [-1.0, 1.0],
-        "translation": arrays.coords + np.array([12.0, -7.0]),
-        "scaling": arrays.coords * 37.5,
-    }.get(kind, arrays.coords)
-    factor = 8 if kind == "demands" else 1
-    return replace(
-        arrays,
-        coords=coords,
-        demands=arrays.demands * factor,
-        capacity=arrays.capacity * factor,
-    )
-
-
-MOVES = (
-    "rotation",
-    "quarter turn",
-    "reflection",
-    "translation",
-    "scaling",
-    "demands",
-)
 
 
 @pytest.mark.parametrize("kind", MOVES)
