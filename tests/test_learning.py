@@ -55,6 +55,8 @@ def test_a_city_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """All stages run, the model knows its city and figures, and a rerun is instant."""
     monkeypatch.setattr("clusterfirst.learning.LEAST_LABELS", 6)
     monkeypatch.setattr("clusterfirst.learning.LABELLING", 0.05)
+    for slow in ("pretraining._draw", "training_run.draw_curves"):
+        monkeypatch.setattr(f"clusterfirst.{slow}", lambda *given: None)
     said: list[str] = []
     model = learn(small_city(), TINY, tmp_path, Listener(say=said.append))
     assert model is not None

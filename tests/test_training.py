@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from clusterfirst import training_run
 from clusterfirst.checkpoint import load_checkpoint
 from clusterfirst.config_files import config_of, read_config
 from clusterfirst.configs import TRAINING
@@ -112,9 +113,10 @@ def test_sigterm_finishes_the_step_and_saves(
 
 
 def test_stopping_by_time_changes_nothing(
-    tmp_path: Path, uninterrupted: dict[str, bytes]
+    tmp_path: Path, uninterrupted: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run in many short sittings equals one in a single sitting."""
+    monkeypatch.setattr(training_run, "draw_curves", lambda folder: None)  # slow
     sittings = 1
     while run_here(tmp_path, minutes=1e-5, save_minutes=0.0) is Ending.TIME_UP:
         sittings += 1

@@ -32,7 +32,7 @@ from clusterfirst.exporting import export_model
 from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.json_files import write_json
 from clusterfirst.label_pool import LabelPool
-from clusterfirst.labels import LabelOptions, label, read_labels
+from clusterfirst.labels import LabelOptions, LabelProgress, label, read_labels
 from clusterfirst.model_folder import Model
 from clusterfirst.pretraining import pretrain
 from clusterfirst.sources import Source, city_days
@@ -87,7 +87,8 @@ class LearnSettings:
 class Listener:
     """What to call while learning."""
 
-    say: Callable[[str], None] = lambda text: None
+    say: Callable[[str], None] = lambda text: None  # a new stage
+    line: Callable[[str], None] = lambda text: None  # where a stage stands
     report: Callable[[Report], None] = lambda report: None
 
 
@@ -100,10 +101,15 @@ def learn(
     plan = _open_plan(city, settings, make_folder(out))
     embed = _shortened(settings.embed, plan["epochs"])
     listener.say(f"1/4 pre-training {city.num_locations} locations")
-    table = pretrain(city, embed, out / "psi")
+    table = pretrain(
+        city,
+        embed,
+        out / "psi",
+        on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
+    )
     source = city_days(city, seed=LABEL_SEED)
     listener.say(f"2/4 {plan['labels']} labels of {settings.customers} customers")
-    pool = _labels(source, settings, out, plan["labels"])
+    pool = _labels(source, settings, out, (plan["labels"], listener))
     listener.say(f"3/4 references of {settings.validate} validation days")
     validation = _validation(source, settings, out, settings.customers)
     model = replace(
@@ -169,15 +175,22 @@ def _shortened(embed: EmbedSettings, epochs: int) -> EmbedSettings:
 
 
 def _labels(
-    source: Source, settings: LearnSettings, out: Path, count: int
+    source: Source, settings: LearnSettings, out: Path, order: tuple[int, Listener]
 ) -> LabelPool:
+    """Make the ordered number of labels and read them."""
+    count, listener = order
+
+    def show(now: LabelProgress) -> None:
+        done = now.found + now.made
+        listener.line(f"{done} of {now.total} labels, {now.left / 60:.0f} min left")
+
     options = LabelOptions(
         customers=settings.customers,
         count=count,
         seconds=settings.label_seconds,
         workers=settings.workers,
     )
-    label(source, out / "labels", options)
+    label(source, out / "labels", options, show)
     return LabelPool.of_set(read_labels(out / "labels"))
 
 

@@ -129,9 +129,11 @@ class _Run:
         self.data, self.out, self.options = data, out, options
         self.trainer = Trainer(config, data.psi)
         self.facts = {"labels": [_labels_fact(data.pool, 0)], "psi": _digest(data.psi)}
+        self.saved_step = -1
         found = load_checkpoint(out / CHECKPOINTS)
         if found is not None:
             self._resume(found)
+            self.saved_step = self.trainer.step
         elif data.init is not None:
             self.trainer.start_from(data.init)
         self.clock = _Clock(passes=self.trainer.passes, step=self.trainer.step)
@@ -219,12 +221,15 @@ class _Run:
         self.clock.validated = time.perf_counter()
 
     def save(self) -> None:
-        """Write a checkpoint that also knows labels and table."""
+        """Write a checkpoint that also knows labels and table, unless it is there."""
+        if self.saved_step == self.trainer.step:
+            return
         whole = self.trainer.checkpoint()
         state = {**whole.state, **self.facts}
         save_checkpoint(
             self.out / CHECKPOINTS, self.trainer.step, Checkpoint(whole.tensors, state)
         )
+        self.saved_step = self.trainer.step
         self.clock.saved = time.perf_counter()
 
     def report(self) -> Report:

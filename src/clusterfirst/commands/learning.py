@@ -17,7 +17,7 @@ from clusterfirst.commands.reading import open_city
 from clusterfirst.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.labelset import LabelSet
+    from clusterfirst.sources import Source
     from clusterfirst.training import TrainConfig
     from clusterfirst.training_run import Report, TrainData
     from clusterfirst.validation import Validation
@@ -139,11 +139,11 @@ def train(
     with joined() as rank:
         if labels:
             chosen = _config(config, steps, seed)
-            data, label_set = _data(labels, city, psi, init)
+            data, sources = _data(labels, city, psi, init)
             chosen = _fitted(chosen, data)
             if validate and not rank:
                 about = (validate, validate_customers, workers)
-                found = _validation(label_set, about, out / "validation")
+                found = _validation(sources, about, out / "validation")
                 data = replace(data, validation=found)
             show = _Line()
             options = RunOptions(minutes=minutes)
@@ -184,7 +184,7 @@ def learn(
 
     settings = LearnSettings(hours, customers, workers, validate)
     show = _Line()
-    listener = Listener(say, lambda now: show(_words(now)))
+    listener = Listener(say, show, lambda now: show(_words(now)))
     try:
         model = run(open_city(city), settings, out, listener)
     except KeyboardInterrupt:
@@ -263,8 +263,8 @@ def _config(name: str | None, steps: int | None, seed: int | None) -> TrainConfi
 
 def _data(
     labels: list[Path], city: str | None, psi: Path | None, init: str | None
-) -> tuple[TrainData, LabelSet]:
-    """Read labels, table and first weights."""
+) -> tuple[TrainData, list[Source]]:
+    """Read labels, table and first weights; the unpacked labels are let go."""
     from clusterfirst.exporting import read_weights
     from clusterfirst.label_pool import LabelPool
     from clusterfirst.labelset import read_labels
@@ -276,12 +276,12 @@ def _data(
     if init is not None:
         data = replace(data, init=read_weights(init))
     if psi is None:
-        return data, found
+        return data, found.sources
     if city is None:
         rule = "the city of the table is needed"
         raise InputError(Problem("E404", "--city", "none", rule))
     place = open_city(city)
-    return replace(data, psi=load_psi(psi, place).psi, city=place), found
+    return replace(data, psi=load_psi(psi, place).psi, city=place), found.sources
 
 
 def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
@@ -293,7 +293,7 @@ def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
 
 
 def _validation(
-    labels: LabelSet, about: tuple[int, int, int], folder: Path
+    sources: list[Source], about: tuple[int, int, int], folder: Path
 ) -> Validation:
     from clusterfirst.validation import ValidationPlan, first_source, make_validation
 
@@ -301,7 +301,7 @@ def _validation(
     seconds = max(0.25, (customers / 100) ** 2)
     plan = ValidationPlan(customers, count, seconds, workers)
     say(f"references of {count} validation instances")
-    return make_validation(first_source(labels.sources), plan, folder)
+    return make_validation(first_source(sources), plan, folder)
 
 
 def _export(run: Path, model: Path | None, weights: Path | None) -> None:
