@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst import decoding, solver
-from clusterfirst.assignment import Status
+from clusterfirst.assignment import Assignment, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.decoding import decode
 from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
-from clusterfirst.fast_assign import assign_fast
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
 from clusterfirst.scores import Scores
@@ -186,11 +185,11 @@ def test_a_failing_assignment_is_repaired_and_counted(
     warm_up()
 
     def nothing(problem, settings, deadline):  # type: ignore[no-untyped-def]  # injected
-        good = assign_fast(problem, settings, deadline)
-        nobody = np.full_like(good.labels, -1)
-        return type(good)(nobody, np.inf, Status.NOT_FOUND, np.inf)
+        nobody = np.full(len(problem.demands), -1)
+        return Assignment(nobody, np.inf, Status.NOT_FOUND, np.inf)
 
     monkeypatch.setattr(decoding, "assign_fast", nothing)
+    monkeypatch.setattr(decoding, "assign_quick", nothing)
     result = solve(town(), FEW)
     assert result.verdict.feasible
     assert result.details["fallbacks"] == 3

@@ -62,6 +62,18 @@ def assign_exact(
     return case.answer(found, rounds=1)
 
 
+def assign_quick(
+    problem: AssignProblem, settings: AssignSettings, deadline: Deadline
+) -> Assignment:
+    """The heuristic start of the exact solve alone: milliseconds, no bound."""
+    case = _Case.of(problem)
+    reason = case.obvious()
+    if reason:
+        return case.failure(Status.INFEASIBLE, 1, reason)
+    labels = case.heuristic(case.candidates, case.room, _sooner(deadline, settings))
+    return case.answer(_Found(labels, Claim.STOPPED), rounds=1)
+
+
 def assign_sparse(
     problem: AssignProblem,
     plan: FloatArray | None,

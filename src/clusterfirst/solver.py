@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.clock import Deadline
+from clusterfirst.decoding import warm_fallbacks
 from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
@@ -191,6 +192,7 @@ def _warm_once(method: str, model: str | None) -> None:
     )
     _run_method(work, method)
     _safe_routes(toy, None, Deadline.after(1.0))
+    warm_fallbacks(toy)
 
 
 def solve(
