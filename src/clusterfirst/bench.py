@@ -9,7 +9,6 @@ matmul rate of that core at that moment (science notes, "Reporting rules").
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from clusterfirst.bench_sets import BenchSet, Case
 from clusterfirst.engine import Child, ChildFailedError, Engine, map_tasks
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.instance import Instance
+from clusterfirst.peers import usable_cores
 from clusterfirst.solution import judge
 from clusterfirst.solver import TIME_LIMITS
 
@@ -97,13 +97,6 @@ def with_ablation(methods: Sequence[str]) -> tuple[str, ...]:
     """The methods, and for each neural one its twin without a network."""
     twins = [ABLATION[method] for method in methods if method in ABLATION]
     return tuple(dict.fromkeys([*methods, *twins]))
-
-
-def usable_cores() -> list[int]:
-    """The cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 # --- all runs ---------------------------------------------------------------------

@@ -12,6 +12,7 @@ import numpy as np
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.instance import Instance
+from clusterfirst.outside import COMMAND
 from clusterfirst.peers import answer_of_peer, is_peer, require_peer
 from clusterfirst.solution import Solution
 from clusterfirst.solver import SolveOptions, solve, warm_up
@@ -25,7 +26,9 @@ def check_method(method: str) -> None:
     if method.endswith(POLISH) and is_peer(method.removesuffix(POLISH)):
         rule = "a peer runs as it is, without our polish"
         raise InputError(Problem("E404", "methods", method, rule))
-    if not is_peer(method):
+    if method.startswith(COMMAND):
+        require_peer(method)  # what the user typed is wrong, not missing
+    elif not is_peer(method):
         SolveOptions(method=method.removesuffix(POLISH))
 
 

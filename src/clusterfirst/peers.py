@@ -8,6 +8,7 @@ floats to integers without a word, and crash on what they do not like.
 
 from __future__ import annotations
 
+import bisect
 import importlib
 import importlib.util
 import math
@@ -157,26 +158,38 @@ class _Call:
     distances: IntArray
     demands: IntArray
     capacity: int
-    fleets: tuple[int, ...]  # numbers of vehicles to try, one after the other
+    vehicles: int
     settings: HgsSettings
 
 
 def _prepare(instance: Instance, settings: HgsSettings) -> _Call:
-    n, most = instance.num_customers, fleet_bound(instance)
+    n = instance.num_customers
     if n > MAX_LISTED:
         rule = f"this peer gets at most {MAX_LISTED} customers: its matrix is too large"
         raise NotFoundInTimeError(Problem("E601", "customers", str(n), rule))
     largest = instance.distances.max()
     scale = LARGEST_DISTANCE / largest if largest > 0 else 1.0
-    # Both peers slow down with every vehicle on offer: few first, all if need be.
-    few = min(most, instance.min_vehicles + max(2, instance.min_vehicles // 10))
     return _Call(
         distances=np.rint(instance.distances * scale).astype(np.int64),
         demands=instance.demand_units,
         capacity=instance.capacity_units,
-        fleets=(few,) if few == most else (few, most),
+        vehicles=_few_vehicles(instance),
         settings=settings,
     )
+
+
+def _few_vehicles(instance: Instance) -> int:
+    """Vehicles that certainly suffice, and a few more to choose from.
+
+    Both peers slow down with every vehicle on offer. Best fit decreasing packs the
+    demands into a number that is feasible and nearly the least.
+    """
+    room: list[int] = []  # left in each vehicle, sorted
+    for demand in sorted(instance.demand_units[1:].tolist(), reverse=True):
+        at = bisect.bisect_left(room, demand)
+        left = room.pop(at) if at < len(room) else instance.capacity_units
+        bisect.insort(room, left - demand)
+    return min(fleet_bound(instance), len(room) + max(2, len(room) // 10))
 
 
 def _ask(
@@ -202,34 +215,28 @@ def _run_ortools(call: _Call) -> list[list[int]]:
     enums: Any = importlib.import_module("ortools.constraint_solver.routing_enums_pb2")
     solver: Any = importlib.import_module("ortools.constraint_solver.pywrapcp")
     end = _end(call.settings)
-    for vehicles in call.fleets:
-        manager = solver.RoutingIndexManager(len(call.demands), vehicles, 0)
-        model = solver.RoutingModel(manager)
-        # As tables, not as Python functions: no way back to Python for each distance.
-        model.SetArcCostEvaluatorOfAllVehicles(
-            model.RegisterTransitMatrix(call.distances.tolist())
-        )
-        load = model.RegisterUnaryTransitVector(call.demands.tolist())
-        model.AddDimension(load, 0, call.capacity, True, "load")
-        parameters = solver.DefaultRoutingSearchParameters()
-        first, search = enums.FirstSolutionStrategy, enums.LocalSearchMetaheuristic
-        # Before guided local search better than savings and insertions (LOG.md).
-        parameters.first_solution_strategy = first.PATH_CHEAPEST_ARC
-        parameters.local_search_metaheuristic = search.GUIDED_LOCAL_SEARCH
-        if call.settings.seconds is None:
-            parameters.solution_limit = call.settings.iterations
-        else:
-            left = max(1e-3, end.left())
-            parameters.time_limit.FromTimedelta(timedelta(seconds=left))
-        answer = model.SolveWithParameters(parameters)
-        if answer is not None:
-            return [
-                _ortools_route(manager, model, answer, vehicle)
-                for vehicle in range(vehicles)
-            ]
-        if end.passed():
-            break
-    return []
+    manager = solver.RoutingIndexManager(len(call.demands), call.vehicles, 0)
+    model = solver.RoutingModel(manager)
+    # As tables, not as Python functions: no way back to Python for each distance.
+    distance = model.RegisterTransitMatrix(call.distances.tolist())
+    model.SetArcCostEvaluatorOfAllVehicles(distance)
+    load = model.RegisterUnaryTransitVector(call.demands.tolist())
+    model.AddDimension(load, 0, call.capacity, True, "load")
+    parameters = solver.DefaultRoutingSearchParameters()
+    first, search = enums.FirstSolutionStrategy, enums.LocalSearchMetaheuristic
+    # Before guided local search better than savings and insertions (LOG.md).
+    parameters.first_solution_strategy = first.PATH_CHEAPEST_ARC
+    parameters.local_search_metaheuristic = search.GUIDED_LOCAL_SEARCH
+    if call.settings.seconds is None:
+        parameters.solution_limit = call.settings.iterations
+    else:
+        left = timedelta(seconds=max(1e-3, end.left()))
+        parameters.time_limit.FromTimedelta(left)
+    answer = model.SolveWithParameters(parameters)
+    if answer is None:
+        return []
+    fleet = range(call.vehicles)
+    return [_ortools_route(manager, model, answer, vehicle) for vehicle in fleet]
 
 
 def _ortools_route(manager: Any, model: Any, answer: Any, vehicle: int) -> list[int]:
@@ -243,29 +250,25 @@ def _ortools_route(manager: Any, model: Any, answer: Any, vehicle: int) -> list[
 
 def _run_vroom(call: _Call) -> list[list[int]]:
     """Run VROOM, level after level while time is left; in the child process only."""
+    importlib.import_module("vroom")  # before the clock runs
     end = _end(call.settings)
     levels = VROOM_LEVELS if call.settings.seconds is not None else VROOM_LEVELS[:1]
     best: tuple[float, list[list[int]]] = (math.inf, [])
-    for vehicles in call.fleets:
-        for level in levels:
-            if best[1] and end.passed():
-                return best[1]
-            found = _vroom_level(call, vehicles, level, end)
-            if found is None:  # customers were left out: more vehicles
-                break
-            best = min(best, found)
-        if best[1]:
+    for level in levels:
+        if end.passed():
             break
+        best = min(best, _vroom_level(call, level, end))
     return best[1]
 
 
 def _vroom_level(
-    call: _Call, vehicles: int, level: int, end: Deadline
-) -> tuple[float, list[list[int]]] | None:
+    call: _Call, level: int, end: Deadline
+) -> tuple[float, list[list[int]]]:
+    """One solve; without routes, at infinite cost, when customers were left out."""
     package: Any = importlib.import_module("vroom")
     problem = package.Input()
     problem.set_durations_matrix("car", call.distances.astype(np.uint32))
-    for number in range(vehicles):
+    for number in range(call.vehicles):
         problem.add_vehicle(
             package.Vehicle(number, start=0, end=0, capacity=[call.capacity])
         )
@@ -273,9 +276,9 @@ def _vroom_level(
         problem.add_job(package.Job(row, location=row, delivery=[demand]))
     left = end.left()
     limit = None if left == math.inf else timedelta(seconds=max(0.01, left))
-    answer = problem.solve(level, nb_threads=usable_cores(), timeout=limit)
+    answer = problem.solve(level, nb_threads=len(usable_cores()), timeout=limit)
     if len(answer.unassigned):
-        return None
+        return math.inf, []
     steps = answer.routes
     jobs = steps[steps["type"] == "job"]
     routes: dict[int, list[int]] = {}
@@ -284,11 +287,11 @@ def _vroom_level(
     return float(answer.summary.cost), list(routes.values())
 
 
-def usable_cores() -> int:
-    """Cores this process may run on."""
+def usable_cores() -> list[int]:
+    """The cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def _end(settings: HgsSettings) -> Deadline:

@@ -99,6 +99,7 @@ def bench(
     Nothing is lost by a kill: what has a row in --out is not run again.
     """
     from clusterfirst.bench import BenchOptions, with_ablation
+    from clusterfirst.bench_report import document, table
     from clusterfirst.bench_rows import RowsFile
     from clusterfirst.instance import ROUNDINGS
 
@@ -127,15 +128,17 @@ def bench(
         opened = _open(sets or [], request)
     rows = RowsFile(out)
     try:
-        reports = [_compare(part, references, wanted, rows) for part in opened]
+        reports = []
+        for part in opened:
+            reports.append(_compare(part, references, wanted, rows))
+            if not as_json:
+                emit(table(reports[-1]))
     except KeyboardInterrupt:
         say(f"what is done is in {rows.path}; run again to go on")
         return INTERRUPTED
     if as_json:
-        from clusterfirst.bench_report import document
-
         emit_json({"results": [document(report) for report in reports]})
-    return 0 if reports else 2
+    return 0
 
 
 def _compare(
@@ -143,7 +146,7 @@ def _compare(
 ) -> Report:
     """Run one set, print its table and write its files."""
     from clusterfirst.bench import bench as run_bench
-    from clusterfirst.bench_report import make_report, table, write_report
+    from clusterfirst.bench_report import make_report, write_report
     from clusterfirst.bench_sets import with_references
 
     if references is not None:
@@ -151,7 +154,6 @@ def _compare(
         bench_set = with_references(bench_set, references)
     result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
     report = make_report(bench_set, result)
-    emit(table(report))
     paths = write_report(rows.path.parent, f"{bench_set.name}-{wanted.cores}", report)
     say(f"wrote {', '.join(str(path) for path in paths)}")
     return report
@@ -167,8 +169,7 @@ def _open(names: list[str], request: dict[str, Any]) -> list[BenchSet]:
             opened.append(open_set(name, SetRequest(**request)))
         except DataNotHereError as error:
             missing.append(error)
-            if len(names) > 1:
-                emit(f"{name}: data not here")
+            say(f"{name}: data not here")
     if not opened:
         raise missing[0]
     return opened
