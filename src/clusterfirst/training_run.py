@@ -102,7 +102,9 @@ def train(
     rank, _ = rank_and_world()
     options = options or RunOptions()
     if rank:
-        return _Run(config, data, out, options).follow()
+        run = _Run(config, data, out, options)
+        with _signals(run.trainer):
+            return run.follow()
     with _locked(out):
         run = _Run(config, data, out, options)
         with _signals(run.trainer):
