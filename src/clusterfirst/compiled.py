@@ -21,6 +21,7 @@ OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "_nrt": False,
+    "no_cfunc_wrapper": True,
 }
 Function = TypeVar("Function", bound=Callable[..., Any])
 
