@@ -259,13 +259,13 @@ def test_losses_ignore_the_order_of_customers(kind: str) -> None:
 
 
 def test_losses_fall_when_trained_on_one_batch() -> None:
-    """Thirty steps on one batch: every customer's seed is learned better."""
+    """Fifteen steps on one batch: every customer's seed is learned better."""
     torch.manual_seed(0)
     router = small_router(KINDS["relative"]).train()
     batch = label_batch([angular_label(30)])
     first = losses_of(router, batch, OURS)
-    adam = torch.optim.AdamW(router.parameters(), lr=3e-3)
-    for _ in range(30):
+    adam = torch.optim.AdamW(router.parameters(), lr=5e-3)
+    for _ in range(15):
         adam.zero_grad()
         training_losses(router, batch, OURS).total.backward()
         adam.step()
