@@ -324,8 +324,10 @@ def test_the_method_used_is_always_printed(
     words = ["--time-limit", "0.3", "--method", method, "--json"]
     assert run("solve", day, *words) == 0
     out, err = capsys.readouterr()
-    assert f"method {method}" in err
-    assert json.loads(out)["method"] == method
+    assert f"method {method}+polish" in err
+    assert json.loads(out)["method"] == f"{method}+polish"
+    assert run("solve", day, *words, "--no-polish") == 0
+    assert json.loads(capsys.readouterr().out)["method"] == method
 
 
 @pytest.mark.parametrize("suffix", ["sol", "json", "csv", "png", "svg"])

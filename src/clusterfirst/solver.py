@@ -32,10 +32,11 @@ FLEETS = ("kmin", "best")
 NEW_LOCATIONS = ("refuse", "nearest")
 TIME_LIMITS = (0.05, 86_400.0)
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
-POLISH_AFTER = 0.3  # with polish the method gets this share instead
+POLISH_AFTER = 0.15  # with polish the method gets this share instead
 JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
 SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
 
+PEERS = "clusterfirst.peers:"
 # Method name -> "module:function"; the function takes one Work. Imported when used.
 METHODS: dict[str, str] = {
     "fisher-jaikumar": "clusterfirst.decoding:fisher_jaikumar",
@@ -67,7 +68,8 @@ class SolveOptions:
     fleet
         "kmin" uses as few vehicles as fit, "best" also one more.
     polish
-        Improve the method's routes by local search between routes.
+        Improve the method's routes by local search until the time is up; peers run
+        as they are.
     threads
         Of the polish; with `iterations` its answer depends on them.
     model
@@ -83,10 +85,15 @@ class SolveOptions:
     seed: int = 0
     assign: str | None = None
     fleet: str = "best"
-    polish: bool = False
+    polish: bool = True
     threads: int = 2
     model: str | None = None
     new_locations: str = "refuse"
+
+    @property
+    def polishes(self) -> bool:
+        """Whether local search follows the method."""
+        return self.polish and not METHODS[_key_of(self.method)].startswith(PEERS)
 
     def __post_init__(self) -> None:
         limit, count, threads = self.time_limit, self.iterations, self.threads
@@ -192,6 +199,10 @@ def _warm_once(method: str, model: str | None) -> None:
     )
     _run_method(work, method)
     _safe_routes(toy, None, Deadline.after(1.0))
+    if not METHODS[_key_of(method)].startswith(PEERS):
+        from clusterfirst.polish import warm_up as warm_up_polish
+
+        warm_up_polish()
     warm_fallbacks(toy)
 
 
@@ -223,7 +234,7 @@ def solve(
         whole = Deadline(start + limit - 0.01 - JUDGING * instance.num_customers)
     work = Work(
         instance,
-        whole.share(POLISH_AFTER if options.polish else METHOD_SHARE),
+        whole.share(POLISH_AFTER if options.polishes else METHOD_SHARE),
         iterations=options.iterations,
         seed=options.seed,
         assign=options.assign,
@@ -265,7 +276,7 @@ def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
         raise NotFoundInTimeError(Problem("E204", "vehicles", got, rule))
     with work.stage("tours"):
         work.offer(improve(work.instance, work.best, False, TourSettings(), whole))
-    if options.polish:
+    if options.polishes:
         _polish(work, options, whole)
 
 
@@ -285,12 +296,17 @@ def _run_method(work: Work, name: str) -> None:
 def _polish(work: Work, options: SolveOptions, deadline: Deadline) -> None:
     from clusterfirst.polish import PolishSettings, polish
 
+    def offer(routes: list[list[int]], cost: float, seconds: float) -> None:
+        work.offer([np.array(route, dtype=np.int64) for route in routes])
+
     assert work.best is not None
     with work.stage("polish"):
         settings = PolishSettings(options.seed, options.iterations, options.threads)
         start = [route.tolist() for route in work.best]
-        better = polish(work.instance, start, settings, deadline)
-        work.offer([np.array(route, dtype=np.int64) for route in better.routes])
+        try:
+            polish(work.instance, start, settings, deadline, offer)
+        except InputError as error:  # a metric it cannot search at this size
+            work.notes.append(f"not polished: {error}")
 
 
 def _finish(
@@ -319,7 +335,7 @@ def _finish(
         solution,
         verdict,
         status,
-        options.method,
+        options.method + ("+polish" if options.polishes else ""),
         dict(work.seconds),
         options.seed,
         startup,
