@@ -33,7 +33,7 @@ from clusterfirst.sampling import sample_city
 from clusterfirst.shard_writer import write_shards
 from clusterfirst.shards import read_shards, shard_paths
 from clusterfirst.solution import Solution, judge
-from clusterfirst.sources import Source, city_days, public_set, world
+from clusterfirst.sources import Source, city_days, public_set, uniform, world
 
 needs_hygese = pytest.mark.skipif(
     importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"
@@ -76,6 +76,7 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 
 SOURCES = {
     "world": world(seed=3),
+    "uniform": uniform(seed=3),
     "city": city_days(CITY, seed=3, capacity=12.5, demand=(0, 7)),
     "degrees": city_days(
         City(CITY.coords * 0.3 + [13, 52], metric="greatcircle"), seed=4

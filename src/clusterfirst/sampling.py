@@ -69,6 +69,21 @@ def sample_day(
     return city.day(rows, demands, capacity=capacity, name=name)
 
 
+def sample_uniform(customers: int, *, seed: int, index: int) -> Instance:
+    """Draw the field's standard instance: depot and customers i.i.d. uniform, Q = 50.
+
+    The paper's second setting (Section 3, "without the spatial support") trains on
+    such instances; the public test sets follow the same law from other generators.
+    """
+    rng = generator(seed, index)
+    return Instance(
+        demands=np.concatenate([[0], rng.integers(1, 10, customers)]),
+        capacity=50,
+        coords=rng.random((customers + 1, 2)),
+        name=f"uniform-n{customers}-s{seed}-{index}",
+    )
+
+
 # --- the world: what the general model is trained on --------------------------
 
 # Draws at the paper's own law, so that its city does not suffer from the mix.

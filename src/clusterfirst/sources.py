@@ -25,10 +25,11 @@ from clusterfirst.sampling import (
     PUBLIC_SETS,
     sample_day,
     sample_public,
+    sample_uniform,
     sample_world,
 )
 
-Kind = Literal["city", "world", "public", "stored"]
+Kind = Literal["city", "world", "uniform", "public", "stored"]
 PAPER_CAPACITY = 50  # the paper, Section 3
 # Raise this when sampling.py draws something else for the same (seed, index).
 GENERATOR = 1
@@ -37,7 +38,7 @@ MAX_SEED = 2**64 - 1
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A family of instances; use `city_days`, `world`, `public_set`."""
+    """A family of instances; use `city_days`, `world`, `uniform`, `public_set`."""
 
     kind: Kind
     name: str
@@ -51,7 +52,7 @@ class Source:
     def description(self) -> dict[str, Any]:
         """What identifies the source, as it stands in the header of a shard."""
         known: dict[str, Any] = {"kind": self.kind, "generator": GENERATOR}
-        if self.kind in ("city", "world"):
+        if self.kind in ("city", "world", "uniform"):
             known["seed"] = self.seed
         if self.kind == "public":
             known["name"] = self.name
@@ -77,6 +78,8 @@ class Source:
         """Return the instance with this index."""
         if self.kind == "world":
             return sample_world(customers, seed=self.seed, index=index)
+        if self.kind == "uniform":
+            return sample_uniform(customers, seed=self.seed, index=index)
         if self.kind == "city":
             assert self.city is not None
             return sample_day(
@@ -126,6 +129,11 @@ def city_days(
 def world(*, seed: int) -> Source:
     """Return the mix of maps, demands and capacities of the general model."""
     return Source("world", "world", _seed(seed))
+
+
+def uniform(*, seed: int) -> Source:
+    """Return i.i.d. uniform customers and depots, the paper's standard setting."""
+    return Source("uniform", "uniform", _seed(seed))
 
 
 def public_set(name: str) -> Source:

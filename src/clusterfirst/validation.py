@@ -23,7 +23,7 @@ from clusterfirst.neural import encode, score
 from clusterfirst.routing import tours
 from clusterfirst.scores import Scores
 from clusterfirst.solution import Solution, judge
-from clusterfirst.sources import Source, city_days, world
+from clusterfirst.sources import Source, city_days, uniform, world
 
 SEED = 0x5EED_0F_7A11D  # of validation instances; no label is drawn from it
 CHUNK = 32  # instances in one batch of the networks
@@ -72,7 +72,7 @@ def validation_source(source: Source) -> Source:
         return city_days(
             source.city, seed=SEED, capacity=source.capacity, demand=source.demand
         )
-    return world(seed=SEED)
+    return uniform(seed=SEED) if source.kind == "uniform" else world(seed=SEED)
 
 
 def make_validation(

@@ -33,8 +33,8 @@ def label(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="City folder, 'bundled', 'world' (the mix of the general model) or a "
-            "public test set.",
+            help="City folder, 'bundled', 'world' (the mix of the general model), "
+            "'uniform' (the paper's standard setting) or a public test set.",
         ),
     ],
     out: Annotated[
@@ -146,10 +146,12 @@ def merge_folders(
 
 def _source(name: str, seed: int, capacity: float | None) -> Source:
     from clusterfirst.sampling import PUBLIC_SETS
-    from clusterfirst.sources import city_days, public_set, world
+    from clusterfirst.sources import city_days, public_set, uniform, world
 
     if name == "world":
         return world(seed=seed)
+    if name == "uniform":
+        return uniform(seed=seed)
     if name in PUBLIC_SETS:
         return public_set(name)
     return city_days(open_city(name), seed=seed, capacity=capacity)
