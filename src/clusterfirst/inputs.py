@@ -25,6 +25,12 @@ BoolArray = npt.NDArray[np.bool_]
 InputKind = Literal["psi", "xy", "relative"]
 NODE_FEATURES = 11
 PAIR_FEATURES = 10
+# Typical value and spread of each feature over the training world. Without them all
+# nodes look alike to a fresh network (cosine 0.99 between hidden vectors, LOG.md).
+NODE_CENTRE = (0.6, 0.58, 0.4, 0.66, 0.68, 0.4, 0.0, 0.8, 0.43, 0.94, 0.63)
+NODE_SPREAD = (0.18, 0.22, 0.3, 0.28, 0.2, 0.2, 1.0, 0.2, 0.1, 0.06, 0.1)
+GEOMETRY_CENTRE = (1.2, 0.83, 0.85, 0.87, 0.07, 2.0, 1.1)
+GEOMETRY_SPREAD = (0.45, 0.33, 0.47, 0.5, 0.6, 0.65, 0.7)
 SPACING_NEIGHBOURS = 5  # the unit of length is the mean distance to this many
 
 
@@ -227,7 +233,8 @@ def _node_features(
         ones * load / np.maximum(vehicles, 1),
         ones * np.log1p(customers) / 7,
     ]
-    return np.stack(columns, axis=-1) * real[..., None]
+    scaled = (np.stack(columns, axis=-1) - NODE_CENTRE) / NODE_SPREAD
+    return scaled * real[..., None]
 
 
 class NodeInput(nn.Module):
@@ -307,7 +314,7 @@ def geometry(a: Tensor, b: Tensor) -> list[Tensor]:
     cross = (a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]).abs()
     safe = (ra * rb).clamp(min=1e-9)
     cosine = torch.where(ra * rb > 1e-9, dot / safe, torch.ones_like(dot))
-    return [
+    features = [
         torch.log1p(distance),
         cosine,
         torch.log1p(cross / ra.clamp(min=1e-3)),
@@ -316,4 +323,10 @@ def geometry(a: Tensor, b: Tensor) -> list[Tensor]:
         torch.log1p((ra + rb - distance).clamp(min=0)),
         # Detour of visiting a on the way to b: the insertion cost of the classics.
         torch.log1p((ra + distance - rb).clamp(min=0)),
+    ]
+    return [
+        (feature - centre) / spread
+        for feature, centre, spread in zip(
+            features, GEOMETRY_CENTRE, GEOMETRY_SPREAD, strict=True
+        )
     ]
