@@ -224,7 +224,7 @@ def _run_ortools(call: _Call) -> list[list[int]]:
     model.AddDimension(load, 0, call.capacity, True, "load")
     parameters = solver.DefaultRoutingSearchParameters()
     first, search = enums.FirstSolutionStrategy, enums.LocalSearchMetaheuristic
-    # Ahead of savings, level with parallel insertion on eleven instances (LOG.md).
+    # Ahead of savings, and no worse than parallel insertion on average (LOG.md).
     parameters.first_solution_strategy = first.PATH_CHEAPEST_ARC
     parameters.local_search_metaheuristic = search.GUIDED_LOCAL_SEARCH
     if call.settings.seconds is None:
