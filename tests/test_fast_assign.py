@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clusterfirst import prices
 from clusterfirst.assignment import AssignProblem, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.fast_assign import FastSettings, assign_fast
@@ -182,3 +184,25 @@ def test_odd_sizes() -> None:
     answer = solve(each)
     assert sorted(answer.labels.tolist()) == list(range(9))
     assert answer.status is Status.OPTIMAL  # equal demands: the LP is whole
+
+
+def test_large_problems_keep_their_bound_and_their_time() -> None:
+    """Above EXACT_UP_TO the bound is still one, and near the exact one; clocks hold."""
+    problem = city_problem(1, 2000, 6, candidates=96)
+    answer = solve(problem)
+    assert check(problem, answer.labels) == pytest.approx(answer.cost)
+    assert problem.candidates is not None
+    cost, vehicle = cheapest_first(problem.cost, problem.candidates)
+    limits = (problem.capacity, problem.vehicles)
+    bounds = []
+    for rows in (prices.EXACT_UP_TO, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(prices, "EXACT_UP_TO", rows)
+            net = make_transport(cost, vehicle, problem.demands, limits)
+            assert solve_transport(net, Deadline.never()) == SOLVED
+            bounds.append(lower_bound(net, cost))
+    pushed, exact = bounds
+    assert 0.95 * exact <= pushed <= exact * (1 + 1e-9) <= answer.cost
+    start = time.perf_counter()
+    assign_fast(city_problem(0, 6000, 0, 32), FastSettings(), Deadline.after(0.1))
+    assert time.perf_counter() - start < 5.0  # a guard; measured: 0.11 s

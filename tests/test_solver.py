@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -271,3 +273,39 @@ def test_great_circle_instances_are_solved() -> None:
         assert solve(
             instance, SolveOptions(method=method, iterations=2)
         ).verdict.feasible
+
+
+SIGNATURES = """
+import sys
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from clusterfirst.instance import Instance
+from clusterfirst.solver import SolveOptions, solve, warm_up
+
+def compiled():
+    return {
+        (name, key, str(signature))
+        for name, module in list(sys.modules.items()) if name.startswith("clusterfirst")
+        for key, value in vars(module).items() if isinstance(value, Dispatcher)
+        for signature in value.signatures
+    }
+
+warm_up()
+before = compiled()
+rng = np.random.default_rng(0)
+for n, fleet in ((20, None), (200, 0), (400, 1), (1200, None)):
+    demands = np.concatenate([[0], rng.integers(1, 10, n)])
+    vehicles = None if fleet is None else -(-int(demands.sum()) // 50) + fleet
+    town = Instance(demands, 50, coords=rng.random((n + 1, 2)), vehicles=vehicles)
+    for assign in ("fast", "exact"):
+        solve(town, SolveOptions(time_limit=0.3, assign=assign))
+print(sorted(compiled() - before))
+"""
+
+
+def test_the_start_up_compiles_everything() -> None:
+    """No kernel is compiled inside the time limit, whatever path a solve takes."""
+    command = [sys.executable, "-c", SIGNATURES]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"

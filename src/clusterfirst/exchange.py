@@ -17,7 +17,9 @@ from clusterfirst.compiled import kernel, random
 from clusterfirst.instance import FloatArray, IntArray
 
 UNREACHED, LABELLED, FINAL = 0, 1, 2
-CHAINS = 2  # between two looks at the clock
+CHAINS = 1  # between two looks at the clock
+REACH = 1000  # vehicles a search for a chain may pass, so that each one ends soon
+LOOK = 100_000  # exchanges proposed between two looks at the clock
 MORE = 3  # a chain may move up to this many units more than the overload
 
 
@@ -234,7 +236,7 @@ def _find_chain(board: Any, source: int, units: int, goal: float) -> tuple[int, 
     board.length[source] = 0.0
     board.link[source, 2] = -1
     count, found = 1, -1
-    while True:
+    for _ in range(REACH):
         low = -1
         for at in range(count):
             k = board.labelled[at]
@@ -333,8 +335,24 @@ def _worse(board: Any, move: Any) -> int:
     return worse + (_over(board, m, p) - _over(board, m, 0) if m >= 0 else 0)
 
 
-@kernel
 def exchange(
+    board: Board,
+    rng: Any,
+    proposals: int,
+    heat: tuple[float, float],
+    deadline: Deadline,
+) -> None:
+    """Propose so many exchanges at `heat` (temperature, price of a unit of overload).
+
+    `rng` is the state of `random`; the clock only cuts the proposals short.
+    """
+    while proposals > 0 and not deadline.passed():
+        _exchange(board, rng, min(proposals, LOOK), *heat)
+        proposals -= LOOK
+
+
+@kernel
+def _exchange(
     board: Any, rng: Any, proposals: int, temperature: float, penalty: float
 ) -> None:
     """Propose shifts, swaps and ejections on cost + penalty x overload."""

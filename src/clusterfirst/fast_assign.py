@@ -26,12 +26,12 @@ from clusterfirst.prices import (
     solve_transport,
 )
 
-WIDTHS = (24, 48, 96)  # candidates per customer tried on a dense problem, then all
+WIDTHS = (24, 96)  # candidates per customer tried on a dense problem, then all
 COOLING = 20  # temperatures of an annealing
 SHAKES = 6  # attempts at feasibility by exchanges when chains are stuck
 SMALL = 200  # customers up to which a hot annealing comes first: it costs little
 LEAST = 20_000  # exchanges proposed at any size
-LP_SHARE = 0.8  # of the time left; prices cut short still guide and bound
+LP_SHARE = 0.6  # of the time left; prices cut short still guide and bound
 PROVEN = 1e-9  # relative gap to the LP bound that counts as optimal
 
 
@@ -152,7 +152,7 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     for _ in range(SHAKES):
         if left == 0 or deadline.passed():
             break
-        exchange(board, rng, 30 * n, scale, wall)
+        exchange(board, rng, 30 * n, (scale, wall), deadline)
         left = relieve(board, deadline)
     if settings.effort == 0:
         return
@@ -161,7 +161,5 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     passes = [(3.0, 0.1, wall)] if n <= SMALL else []
     for hot, cold, height in [*passes, (0.1, 0.03, 1e3 * wall)]:
         for step in range(COOLING):
-            if deadline.passed():
-                return
             temperature = scale * hot * (cold / hot) ** (step / (COOLING - 1))
-            exchange(board, rng, proposals, temperature, height)
+            exchange(board, rng, proposals, (temperature, height), deadline)
