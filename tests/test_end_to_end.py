@@ -76,7 +76,12 @@ def test_every_decoding_and_fleet(
     """A day the model never saw is solved and judged, with no search behind it."""
     day = sample_day(city, CUSTOMERS, seed=2, index=0)
     options = SolveOptions(
-        "neural", iterations=3, assign=assign, fleet=fleet, model=str(folder)
+        "neural",
+        iterations=3,
+        assign=assign,
+        fleet=fleet,
+        polish=False,
+        model=str(folder),
     )
     result = solve(day, options)
     assert result.method == "neural"

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from clusterfirst.inputs import (
+    GEOMETRY_CENTRE,
+    GEOMETRY_SPREAD,
     NODE_FEATURES,
     PAIR_FEATURES,
     NeighbourRule,
@@ -177,9 +179,14 @@ def test_relative_network_is_invariant(kind: str, where: str) -> None:
 def test_pair_features_by_hand() -> None:
     """Depot, (3, 0) and (0, 4): distance, angle, detour as on paper."""
     a, b = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0])
-    apart, cosine, off_a, off_b, reach, saving, detour = geometry(a, b)
+    apart, cosine, off_a, off_b, reach, saving, detour = (
+        feature * spread + centre
+        for feature, centre, spread in zip(
+            geometry(a, b), GEOMETRY_CENTRE, GEOMETRY_SPREAD, strict=True
+        )
+    )
     assert torch.isclose(apart, torch.log1p(torch.tensor(5.0)))
-    assert cosine == 0
+    assert torch.isclose(cosine, torch.tensor(0.0), atol=1e-6)
     assert torch.isclose(off_a, torch.log1p(torch.tensor(4.0)))
     assert torch.isclose(off_b, torch.log1p(torch.tensor(3.0)))
     assert torch.isclose(reach, torch.asinh(torch.tensor(-1.0)) / 2)
