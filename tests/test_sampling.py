@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,3 +100,29 @@ def test_too_many_customers_get_a_sentence() -> None:
     """A day cannot have more customers than its city has locations."""
     with pytest.raises(InputError, match="3 locations"):
         sample_day(sample_city(3, seed=0), 4, seed=0, index=0)
+
+
+# First eight digits of the git blob SHA-1 of published pickles (NDS, Sym-NCO, HLGP).
+BLOBS = [
+    ("cvrp100", 4, "a4ac9eee"),
+    ("cvrp100", 5, "22c176d4"),
+    ("tam2000", 5, "dd7ecbf2"),
+    ("tam5000", 5, "2acb3918"),
+    ("tam7000", 5, "4f886c03"),
+]
+
+
+@pytest.mark.parametrize(("name", "protocol", "digits"), BLOBS)
+def test_public_sets_are_the_published_files(
+    name: str, protocol: int, digits: str
+) -> None:
+    """Pickled as their authors did, our draws are their files, bit for bit."""
+    rows = []
+    for index in range(PUBLIC_SETS[name].count):
+        instance = sample_public(name, index)
+        assert instance.coords is not None
+        points, demands = instance.coords.tolist(), instance.demands.tolist()
+        rows.append((points[0], points[1:], demands[1:], float(instance.capacity)))
+    data = pickle.dumps(rows, protocol=protocol)
+    blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+    assert blob.startswith(digits)
