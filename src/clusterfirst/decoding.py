@@ -32,6 +32,8 @@ from clusterfirst.scores import Scores
 ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
 SEARCH_EFFORT = 30  # many rounds of quick assignments beat few thorough ones
 FAST_SHARE = 0.5  # of the time left, so that a failure leaves time for another try
+SHOTS_BEFORE_POOL = 0.7  # of the time for several shots; the rest recombines them
+SHOTS_NOTED = 20  # answers that get a line of their own in the notes
 ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
 
 
@@ -45,12 +47,41 @@ def fisher_jaikumar(work: Work) -> None:
 
 
 def neural(work: Work) -> None:
-    """The network's seeds and costs, once per fleet size: no search."""
+    """The network's seeds and costs, once per fleet size and shot: no search."""
     from clusterfirst.neural import neural_scores
 
     with work.stage("encode"):
         stream = neural_scores(work, fleets(work))
+    if work.shots == 1:
+        run_stream(work, stream)
+        return
+    until, work.deadline = work.deadline, work.deadline.share(SHOTS_BEFORE_POOL)
     run_stream(work, stream)
+    work.deadline = until
+    _recombine(work)
+
+
+def _recombine(work: Work) -> None:
+    """Offer the best set of routes of all shots; note what each of them brought."""
+    from clusterfirst.pool import recombine
+
+    found = [d for d in work.decoded if math.isfinite(d.cost)]
+    for number, shot in enumerate(found[:SHOTS_NOTED], start=1):
+        work.notes.append(
+            f"answer {number} of the shots: cost {shot.cost:.8g}, "
+            f"{len(shot.routes)} routes"
+        )
+    if not found:
+        return
+    with work.stage("pool"):
+        answers = [[route.tolist() for route in shot.routes] for shot in found]
+        routes = recombine(work.instance, answers, work.deadline)
+        cost = work.offer([np.array(route, dtype=np.int64) for route in routes])
+    best = min(shot.cost for shot in found)
+    work.notes.append(
+        f"pool of {sum(map(len, answers))} routes from {len(found)} answers: cost "
+        f"{cost:.8g}, the best answer alone {best:.8g}"
+    )
 
 
 def fleets(work: Work) -> list[int]:
@@ -106,7 +137,10 @@ def decode(work: Work, scores: Scores) -> Decoded | None:
     cost = work.offer(routes)
     if cost < before:
         work.details.update(scores=scores, labels=labels, assignment=answer)
-    return Decoded(labels, routes, cost)
+    found = Decoded(labels, routes, cost)
+    if work.shots > 1:
+        work.decoded.append(found)
+    return found
 
 
 def _fast(work: Work, problem: AssignProblem, settings: AssignSettings) -> Assignment:

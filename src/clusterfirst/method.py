@@ -46,6 +46,7 @@ class Work:
     fleet: str = "best"
     effort: int = 300  # of one fast assignment: exchanges proposed per customer
     model: str | None = None  # weights for the neural method, by name or folder
+    shots: int = 1  # seed sets the neural method tries at each fleet size
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
     on_improvement: Callable[[float, Clusters], None] | None = None
     best: Clusters | None = None
@@ -53,6 +54,7 @@ class Work:
     rounds: int = 0
     round_start: float = field(default_factory=time.perf_counter)
     usual_round: float = 0.0
+    decoded: list[Decoded] = field(default_factory=list)  # all of them, if many shots
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from clusterfirst.transport import (
 )
 
 DEFAULT_MODEL = "general"
+SHOT_NOISE = 0.5  # Gumbel noise on the seed logits of every shot but the first
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 
 
@@ -52,13 +54,13 @@ class NeuralScorer:
         self.router, self.instance = router, instance
         self.encoded = encode(router, [instance], [rows])
 
-    def __call__(self, vehicles: int) -> Scores:
-        """Return seeds and costs for this fleet."""
-        return score(self.router, self.encoded, [vehicles])[0]
+    def __call__(self, vehicles: int, noise: float = 0.0, seed: int = 0) -> Scores:
+        """Return seeds and costs for this fleet; with noise, of another seed set."""
+        return score(self.router, self.encoded, [vehicles], noise=noise, seed=seed)[0]
 
 
 def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
-    """Encode the instance now; yield scores for each fleet size when asked."""
+    """Encode the instance now; yield scores for each shot and fleet when asked."""
     model = load_model(work.model or DEFAULT_MODEL)
     rows = model.rows_of(work.instance, borrow=work.new_locations == "nearest")
     scorer = NeuralScorer(model.router, work.instance, rows)
@@ -66,8 +68,8 @@ def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
 
 
 def _each_fleet(work: Work, scorer: NeuralScorer, fleets: Sequence[int]) -> ScoreStream:
-    for vehicles in fleets:
-        scores = scorer(vehicles)
+    for shot, vehicles in product(range(work.shots), fleets):
+        scores = scorer(vehicles, SHOT_NOISE if shot else 0.0, work.seed + shot)
         if work.assign in ("sparse", "hard"):
             scores = replace(scores, plan=transport_plan(work.instance, scores))
         yield scores

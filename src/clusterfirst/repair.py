@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clusterfirst.clock import Deadline
 from clusterfirst.errors import NotFoundInTimeError, Problem
-from clusterfirst.instance import Instance
+from clusterfirst.instance import FloatArray, Instance, IntArray
 
 Routes = list[list[int]]
 
@@ -42,9 +43,13 @@ class RepairReport:
 
 
 def repair_routes(
-    instance: Instance, routes: Sequence[Sequence[int]]
+    instance: Instance,
+    routes: Sequence[Sequence[int]],
+    deadline: Deadline | None = None,
 ) -> tuple[Routes, RepairReport]:
     """Return feasible routes that keep as much of the given ones as possible.
+
+    After the deadline what is left to do is done by loads alone.
 
     Raises
     ------
@@ -54,18 +59,19 @@ def repair_routes(
         If the customers could not be packed into the fleet limit this way.
     """
     instance.require_feasible()
+    deadline = deadline or Deadline.never()
     kept, unknown, repeated = _known_once(instance, routes)
     given = len(kept)
     present = {c for route in kept for c in route}
     missing = [c for c in range(1, instance.num_customers + 1) if c not in present]
-    loose = _give_away(instance, kept)
+    loose = _give_away(instance, kept, deadline)
     if instance.vehicles is not None:
         # Surplus routes go, those with the smallest load first.
         kept.sort(key=lambda route: -int(instance.demand_units[route].sum()))
         loose += [c for route in kept[instance.vehicles :] for c in route]
         kept = kept[: instance.vehicles]
     before = len(kept)
-    _insert(instance, kept, [*loose, *missing])
+    _insert(instance, kept, [*loose, *missing], deadline)
     opened = len(kept) - min(before, given)
     report = RepairReport(unknown, repeated, len(loose), len(missing), opened)
     return [route for route in kept if route], report
@@ -93,12 +99,17 @@ def _known_once(
     return kept, unknown, repeated
 
 
-def _give_away(instance: Instance, routes: Routes) -> list[int]:
+def _give_away(instance: Instance, routes: Routes, deadline: Deadline) -> list[int]:
     """Take out of each overfull route those whose removal saves most, until it fits."""
     demand = instance.demand_units
     loose: list[int] = []
     for route in routes:
-        while int(demand[route].sum()) > instance.capacity_units:
+        load = int(demand[route].sum())
+        while load > instance.capacity_units:
+            if deadline.passed():
+                load -= int(demand[route[-1]])
+                loose.append(route.pop())
+                continue
             path = np.array([0, *route, 0])
             saved = (
                 instance.lengths(path[:-2], path[1:-1])
@@ -108,10 +119,13 @@ def _give_away(instance: Instance, routes: Routes) -> list[int]:
             # A demand of 0 does not help; per unit, so that few leave.
             gain = np.where(demand[route] > 0, saved / np.maximum(demand[route], 1), -1)
             loose.append(route.pop(int(gain.argmax())))
+            load -= int(demand[loose[-1]])
     return loose
 
 
-def _insert(instance: Instance, routes: Routes, customers: list[int]) -> None:
+def _insert(
+    instance: Instance, routes: Routes, customers: list[int], deadline: Deadline
+) -> None:
     """Put customers in, large ones first, each where it adds least length."""
     demand, limit = instance.demand_units, instance.vehicles
     load = [int(demand[route].sum()) for route in routes]
@@ -125,19 +139,14 @@ def _insert(instance: Instance, routes: Routes, customers: list[int]) -> None:
             rule = f"it fits into none of the {limit} routes after the others"
             where = f"customer {instance.ids[c]}"
             raise NotFoundInTimeError(Problem("E204", where, rule=rule))
-        if fits:
-            # All positions of all routes with room at once.
-            path = np.concatenate([[0, *routes[r]] for r in fits])
-            onward = np.concatenate([[*routes[r], 0] for r in fits])
-            owner = np.repeat(fits, [len(routes[r]) + 1 for r in fits])
-            extra = (
-                instance.lengths(path, c)
-                + instance.lengths(c, onward)
-                - instance.lengths(path, onward)
-            )
+        if fits and deadline.passed():
+            target = max(fits, key=load.__getitem__)  # the fullest one, at its end
+            place = len(routes[target])
+        elif fits:
+            extra, owner = _detours(instance, routes, fits, c)
             at = int(extra.argmin())
             if extra[at] < best:
-                best, target = float(extra[at]), int(owner[at])
+                target = int(owner[at])
                 place = at - int(np.flatnonzero(owner == target)[0])
         if target < 0:
             routes.append([c])
@@ -145,3 +154,18 @@ def _insert(instance: Instance, routes: Routes, customers: list[int]) -> None:
         else:
             routes[target].insert(place, c)
             load[target] += int(demand[c])
+
+
+def _detours(
+    instance: Instance, routes: Routes, fits: list[int], c: int
+) -> tuple[FloatArray, IntArray]:
+    """What c adds at every position of these routes, and the route of each position."""
+    path = np.concatenate([[0, *routes[r]] for r in fits])
+    onward = np.concatenate([[*routes[r], 0] for r in fits])
+    owner = np.repeat(fits, [len(routes[r]) + 1 for r in fits])
+    extra = (
+        instance.lengths(path, c)
+        + instance.lengths(c, onward)
+        - instance.lengths(path, onward)
+    )
+    return extra, owner

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -24,107 +24,37 @@ from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
 from clusterfirst.packing import pack
+from clusterfirst.repair import repair_routes
 from clusterfirst.routing import QUICK, Clusters, TourSettings, improve, members
 from clusterfirst.solution import Solution, Verdict, judge
+from clusterfirst.solve_options import (
+    ASSIGNMENTS,
+    FLEETS,
+    METHODS,
+    PEERS,
+    TIME_LIMITS,
+    SolveOptions,
+    key_of,
+)
 
-ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
-FLEETS = ("kmin", "best")
-NEW_LOCATIONS = ("refuse", "nearest")
-TIME_LIMITS = (0.05, 86_400.0)
+__all__ = [
+    "ASSIGNMENTS",
+    "FLEETS",
+    "METHODS",
+    "TIME_LIMITS",
+    "Result",
+    "SolveOptions",
+    "default_time_limit",
+    "solve",
+    "versions",
+    "warm_up",
+]
+
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
 POLISH_AFTER = 0.15  # with polish the method gets this share instead
+SHOTS_SHARE = 0.5  # of METHOD_SHARE, polish or not, where several shots are asked for
 JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
 SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
-
-PEERS = "clusterfirst.peers:"
-# Method name -> "module:function"; the function takes one Work. Imported when used.
-METHODS: dict[str, str] = {
-    "fisher-jaikumar": "clusterfirst.decoding:fisher_jaikumar",
-    "sweep": "clusterfirst.sweep:sweep",
-    "petal": "clusterfirst.petal:petal",
-    "savings": "clusterfirst.savings:savings",
-    "neural": "clusterfirst.decoding:neural",
-    "hgs": "clusterfirst.peers:hgs",
-    "pyvrp": "clusterfirst.peers:pyvrp",
-    "ortools": "clusterfirst.peers:ortools",
-    "vroom": "clusterfirst.peers:vroom",
-    "cmd:": "clusterfirst.peers:outside_program",  # cmd:PROGRAM ...; takes it too
-}
-
-
-@dataclass(frozen=True)
-class SolveOptions:
-    """What to run and when to stop.
-
-    Parameters
-    ----------
-    time_limit
-        Wall-clock seconds per instance; None: see `default_time_limit`.
-    iterations
-        Stop by counts instead: no clock is looked at (unless a time limit is given
-        too), and the same seed gives the same routes.
-    assign
-        exact, sparse, hard or fast; None: the method's own choice.
-    fleet
-        "kmin" uses as few vehicles as fit, "best" also one more.
-    polish
-        Improve the method's routes by local search until the time is up; peers run
-        as they are.
-    threads
-        Of the polish; with `iterations` its answer depends on them.
-    model
-        Weights for the neural method: a name or a folder.
-    new_locations
-        What a model of one city does with locations it does not know: "refuse", or
-        "nearest" to borrow what it knows of the nearest one.
-    """
-
-    method: str = "fisher-jaikumar"
-    time_limit: float | None = None
-    iterations: int | None = None
-    seed: int = 0
-    assign: str | None = None
-    fleet: str = "best"
-    polish: bool = True
-    threads: int = 2
-    model: str | None = None
-    new_locations: str = "refuse"
-
-    @property
-    def polishes(self) -> bool:
-        """Whether local search follows the method."""
-        return self.polish and not METHODS[_key_of(self.method)].startswith(PEERS)
-
-    def __post_init__(self) -> None:
-        limit, count, threads = self.time_limit, self.iterations, self.threads
-        low, high = TIME_LIMITS
-        in_time = limit is None or (_is_number(limit) and low <= limit <= high)
-        countable = count is None or (_is_whole(count) and 1 <= count <= 10**12)
-        seeded = _is_whole(self.seed) and 0 <= self.seed < 2**63
-        assigns = self.assign is None or self.assign in ASSIGNMENTS
-        known = self.new_locations in NEW_LOCATIONS
-        checks = {
-            "method": (_key_of(self.method) in METHODS, _one_of(METHODS)),
-            "time_limit": (in_time, f"{low:g} to {high:g} seconds"),
-            "iterations": (countable, "a whole number of at least 1"),
-            "seed": (seeded, "0 to 2^63-1"),
-            "assign": (assigns, _one_of(ASSIGNMENTS)),
-            "fleet": (self.fleet in FLEETS, _one_of(FLEETS)),
-            "threads": (_is_whole(threads) and 1 <= threads <= 64, "1 to 64"),
-            "new_locations": (known, _one_of(NEW_LOCATIONS)),
-        }
-        problems = [
-            Problem(
-                "E402" if name == "time_limit" else "E404",
-                name,
-                str(getattr(self, name)),
-                rule,
-            )
-            for name, (good, rule) in checks.items()
-            if not good
-        ]
-        if problems:
-            raise InputError(problems)
 
 
 @dataclass(frozen=True)
@@ -199,7 +129,7 @@ def _warm_once(method: str, model: str | None) -> None:
     )
     _run_method(work, method)
     _safe_routes(toy, None, Deadline.after(1.0))
-    if not METHODS[_key_of(method)].startswith(PEERS):
+    if not METHODS[key_of(method)].startswith(PEERS):
         from clusterfirst.polish import warm_up as warm_up_polish
 
         warm_up_polish()
@@ -211,49 +141,68 @@ def solve(
     options: SolveOptions | None = None,
     *,
     on_improvement: Callable[[float, Clusters], None] | None = None,
+    start: Sequence[Sequence[int]] | None = None,
 ) -> Result:
     """Plan routes; always a feasible answer that the judge accepted, or an error.
 
-    Raises InfeasibleError when no solution exists (proven, in words) and
-    NotFoundInTimeError when none was found. `on_improvement` is called with (cost,
-    routes) whenever the answer gets better. Ctrl-C returns the best answer so far,
-    marked as interrupted.
+    `on_improvement` is called with (cost, routes) whenever the answer gets better.
+    `start` may be anybody's routes, yesterday's for example: they are repaired, a note
+    says how and at what cost, and the answer is never worse. Raises InfeasibleError
+    when no solution exists (proven, in words) and NotFoundInTimeError when none was
+    found. Ctrl-C returns the best answer so far, marked as interrupted.
     """
     options = options or SolveOptions()
     instance.require_feasible()
     if instance.num_customers < 1:
         return _finish(Work(instance, Deadline.never(), best=[]), options, 0.0, False)
     startup = warm_up(options.method, options.model)
-    start = time.perf_counter()
+    begin = time.perf_counter()
     limit = options.time_limit
     if limit is None and options.iterations is None:
         limit = default_time_limit(instance.num_customers)
     whole = Deadline.never()
     if limit is not None:
         # The judge and the writing down of the answer come after the deadline.
-        whole = Deadline(start + limit - 0.01 - JUDGING * instance.num_customers)
+        whole = Deadline(begin + limit - 0.01 - JUDGING * instance.num_customers)
+    share = POLISH_AFTER if options.polishes else METHOD_SHARE
     work = Work(
         instance,
-        whole.share(POLISH_AFTER if options.polishes else METHOD_SHARE),
+        whole.share(share if options.shots == 1 else METHOD_SHARE * SHOTS_SHARE),
         iterations=options.iterations,
         seed=options.seed,
         assign=options.assign,
         fleet=options.fleet,
         model=options.model,
+        shots=options.shots,
         new_locations=options.new_locations,
         on_improvement=on_improvement,
     )
     interrupted = False
     try:
+        if start is not None:
+            _start_from(work, start)
         _search(work, options, whole)
     except KeyboardInterrupt:
         if work.best is None:
             raise
         interrupted = True
     result = _finish(work, options, startup, interrupted)
-    spent = time.perf_counter() - start
+    spent = time.perf_counter() - begin
     other = max(0.0, spent - sum(work.seconds.values()))
     return replace(result, seconds={**work.seconds, "other": other})
+
+
+def _start_from(work: Work, start: Sequence[Sequence[int]]) -> None:
+    """Offer somebody's routes, made feasible for today, and say what that took."""
+    with work.stage("warm start"):
+        try:
+            routes, report = repair_routes(work.instance, start, work.deadline)
+        except NotFoundInTimeError as error:
+            work.notes.append(f"the warm start could not be repaired: {error}")
+            return
+        cost = work.offer([np.array(route, dtype=np.int64) for route in routes])
+        done = "as given" if report.clean else f"after its repair: {report}"
+        work.notes.append(f"warm start: cost {cost:.8g} {done}")
 
 
 def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
@@ -262,7 +211,8 @@ def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
     if work.instance.vehicles is not None:
         with work.stage("packing"):
             packed = _packed(work)
-    if work.instance.num_customers >= SAFE_FIRST or packed is not None:
+    many = work.instance.num_customers >= SAFE_FIRST
+    if work.best is None and (many or packed is not None):
         with work.stage("safe start"):
             soon = work.deadline.share(0.2)
             work.offer(_safe_routes(work.instance, packed, soon))
@@ -280,13 +230,8 @@ def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
         _polish(work, options, whole)
 
 
-def _key_of(method: str) -> str:
-    """The method's key in METHODS: its name, or "cmd:" of an outside program."""
-    return "cmd:" if method.startswith("cmd:") else method
-
-
 def _run_method(work: Work, name: str) -> None:
-    key = _key_of(name)
+    key = key_of(name)
     work.round_start = time.perf_counter()
     module, function = METHODS[key].split(":")
     run = getattr(import_module(module), function)
@@ -380,15 +325,3 @@ def _safe_routes(
             packed[row - 1] = vehicle
             load += units
     return improve(instance, members(packed), True, QUICK, deadline)
-
-
-def _one_of(names: Iterable[str]) -> str:
-    return f"one of {', '.join(names)}"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clusterfirst.commands.console import (
     emit,
     emit_json,
+    emit_json_line,
     error_document,
     say,
     say_error,
@@ -46,6 +47,7 @@ class Answers:
     out: Path | None
     as_json: bool
     inputs: list[Path]
+    as_lines: bool = False  # JSON too, but each document on a line, at once
     code: int = 0
     documents: list[dict[str, Any]] = field(default_factory=list)
     several: bool = field(init=False)
@@ -84,13 +86,13 @@ class Answers:
             say(f"{result.instance.name}: {note}")
         if self.out is not None:
             self._write(source, result)
-        if self.as_json:
-            self.documents.append(result.as_dict())
-        if self.several and not self.as_json:
+        for_people = not (self.as_json or self.as_lines)
+        self._document("result", result.as_dict())
+        if self.several and for_people:
             emit(summary(result))
             return
         say(summary(result))
-        if self.out is None and not self.as_json:
+        if self.out is None and for_people:
             emit(_routes_text(source, result))
 
     def add_error(self, source: Path, error: ClusterfirstError) -> None:
@@ -98,8 +100,17 @@ class Answers:
         error.source = error.source or quote(str(source))
         self.code = max(self.code, error.exit_code)
         say_error(error)
-        if self.as_json:
-            self.documents.append(error_document(error))
+        self._document("error", error_document(error))
+
+    def improved(self, result: dict[str, Any]) -> None:
+        """Hand a better answer over while the search goes on."""
+        self._document("improvement", result)
+
+    def _document(self, event: str, document: dict[str, Any]) -> None:
+        if self.as_lines:
+            emit_json_line({"event": event, **document})
+        elif self.as_json:
+            self.documents.append(document)
 
     def close(self) -> int:
         """Print the JSON document, if that was asked for, and return the exit code."""

@@ -30,6 +30,12 @@ def emit_json(document: dict[str, Any]) -> None:
     emit(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def emit_json_line(document: dict[str, Any]) -> None:
+    """Print one JSON document on one line of stdout, at once."""
+    emit(json.dumps(document, ensure_ascii=False, allow_nan=False))
+    sys.stdout.flush()
+
+
 def error_document(error: ClusterfirstError) -> dict[str, Any]:
     """Return an error as JSON: the first problem, and all of them."""
     first, *_ = problems = [problem.as_dict() for problem in error.problems]

@@ -118,8 +118,10 @@ class Reader:
             raise InputError(Problem("E154", "file", got, rule), source)
         return found[0]
 
-    def solution(self, path: Path, instance: Instance) -> tuple[Solution, float | None]:
-        """Return the routes in a file and the cost it states."""
+    def solution(
+        self, path: Path, instance: Instance, *, strangers: bool = False
+    ) -> tuple[Solution, float | None]:
+        """Return the routes in a file and the cost it states; see `read_solution`."""
         from clusterfirst.files import read_solution
 
-        return read_solution(path, instance, self.limits)
+        return read_solution(path, instance, self.limits, strangers=strangers)

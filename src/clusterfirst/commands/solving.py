@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from clusterfirst.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
     from clusterfirst.instance import Instance
+    from clusterfirst.routing import Clusters
     from clusterfirst.solver import Result, SolveOptions
 
 
@@ -41,6 +43,12 @@ def solve(
         str | None,
         typer.Option(help="Weights by name or folder; implies --method neural."),
     ] = None,
+    shots: Annotated[
+        int,
+        typer.Option(
+            help="Of the neural method: seed sets to try; the best routes of all."
+        ),
+    ] = 1,
     new_locations: Annotated[
         str | None,
         typer.Option(
@@ -73,6 +81,13 @@ def solve(
         typer.Option(help="Stop by counts, not by the clock: repeatable to the byte."),
     ] = None,
     seed: options.Seed = 0,
+    warm_start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Routes to start from (.sol, .json): repaired, and never made worse.",
+        ),
+    ] = None,
     rounding: options.Rounding = None,
     max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
     max_bytes: options.MaxBytes = options.MAX_BYTES,
@@ -84,6 +99,13 @@ def solve(
         ),
     ] = None,
     as_json: options.Json = False,
+    json_lines: Annotated[
+        bool,
+        typer.Option(
+            "--json-lines",
+            help="Print each better answer as a line of JSON, the result as the last.",
+        ),
+    ] = False,
 ) -> int:
     """Plan routes for one or more instances.
 
@@ -93,12 +115,11 @@ def solve(
     """
     from clusterfirst.solver import SolveOptions
 
-    if model is not None and method not in (None, "neural"):
-        rule = "a model goes with --method neural; leave one of the two out"
-        raise InputError(Problem("E404", "method", method or "", rule))
+    _refuse_contradictions(model, method, as_json and json_lines)
     given: dict[str, Any] = {
         "method": "neural" if model is not None else method,
         "model": model,
+        "shots": shots,
         "new_locations": new_locations,
         "polish": polish,
         "assign": assign,
@@ -110,46 +131,94 @@ def solve(
     settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})
     reader = Reader(city, capacity, vehicles, rounding, max_customers, max_bytes)
     sources = expand(files)
-    answers = Answers(out, as_json, sources)
+    answers = Answers(out, as_json, sources, json_lines)
+    job = _Job(reader, settings, answers, warm_start)
     try:
         for source in with_progress(sources, describe=lambda path: path.name):
-            _solve_file(source, reader, settings, answers)
+            job.solve_file(source)
     except KeyboardInterrupt:
         answers.code = 130
     return answers.close()
 
 
-def _solve_file(
-    source: Path, reader: Reader, settings: SolveOptions, answers: Answers
+def _refuse_contradictions(
+    model: str | None, method: str | None, two_kinds_of_json: bool
 ) -> None:
-    """Solve every instance in a file; whatever is wrong is noted, not raised."""
-    try:
-        instances = reader.instances(source)
-        answers.expect(len(instances))
-    except ClusterfirstError as error:
-        answers.add_error(source, error)
-        return
-    for instance in instances:
+    if model is not None and method not in (None, "neural"):
+        rule = "a model goes with --method neural; leave one of the two out"
+        raise InputError(Problem("E404", "method", method or "", rule))
+    if two_kinds_of_json:
+        rule = "one document or one per line; leave one of the two out"
+        raise InputError(Problem("E404", "--json-lines", "--json too", rule))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What to do with each file."""
+
+    reader: Reader
+    settings: SolveOptions
+    answers: Answers
+    warm_start: Path | None
+
+    def solve_file(self, source: Path) -> None:
+        """Solve every instance in a file; whatever is wrong is noted, not raised."""
         try:
-            result = _solve_instance(instance, settings)
-            answers.add(source, result)
+            instances = self.reader.instances(source)
+            self.answers.expect(len(instances))
+            if self.warm_start is not None and self.answers.several:
+                rule = "routes to start from go with one instance"
+                where, got = "--warm-start", str(self.warm_start)
+                raise InputError(Problem("E404", where, got, rule))
         except ClusterfirstError as error:
-            answers.add_error(source, error)
-        else:
-            if result.interrupted:  # its answer is safe; the other files are not begun
-                raise KeyboardInterrupt
+            self.answers.add_error(source, error)
+            return
+        for instance in instances:
+            try:
+                result = self._solve(instance)
+                self.answers.add(source, result)
+            except ClusterfirstError as error:
+                self.answers.add_error(source, error)
+            else:
+                if result.interrupted:  # this answer is safe; no other file is begun
+                    raise KeyboardInterrupt
+
+    def _solve(self, instance: Instance) -> Result:
+        from clusterfirst.solver import solve as solve_instance
+
+        start = None
+        if self.warm_start is not None:
+            start, _ = self.reader.solution(self.warm_start, instance, strangers=True)
+        began = 0.0
+
+        def improved(cost: float, routes: Clusters) -> None:
+            document = {
+                "instance": instance.name,
+                "seconds": time.perf_counter() - began,
+                "cost": cost,
+                "routes": len(routes),
+                "method": self.settings.method,
+            }
+            self.answers.improved(document)
+
+        startup = _warmed(instance, self.settings)
+        began = time.perf_counter()
+        result = solve_instance(
+            instance,
+            self.settings,
+            on_improvement=improved if self.answers.as_lines else None,
+            start=None if start is None else start.routes,
+        )
+        return replace(result, startup=startup + result.startup)
 
 
-def _solve_instance(instance: Instance, settings: SolveOptions) -> Result:
-    """`solver.solve`, with a word to the user while kernels are being compiled."""
-    from clusterfirst.solver import solve as solve_instance
+def _warmed(instance: Instance, settings: SolveOptions) -> float:
+    """Start up, with a word to the user while kernels are being compiled."""
     from clusterfirst.solver import warm_up
 
     instance.require_feasible()  # the reasons that need no search need no start-up
     with say_if_slow("compiling the kernels, once after each installation ..."):
-        startup = warm_up(settings.method, settings.model)
-    result = solve_instance(instance, settings)
-    return replace(result, startup=startup + result.startup)
+        return warm_up(settings.method, settings.model)
 
 
 def demo(
@@ -162,9 +231,12 @@ def demo(
     from clusterfirst.files.atomic import make_folder
     from clusterfirst.picture import write_picture
     from clusterfirst.solver import SolveOptions
+    from clusterfirst.solver import solve as solve_instance
 
     day = read_orders(BUNDLED_ORDERS, bundled_city()).replace(name="bundled day")
-    result = _solve_instance(day, SolveOptions())
+    startup = _warmed(day, SolveOptions())
+    result = solve_instance(day, SolveOptions())
+    result = replace(result, startup=startup + result.startup)
     make_folder(out.parent)
     write_picture(out, day, result.solution)
     emit(summary(result))

@@ -139,16 +139,23 @@ def read_orders(
 
 
 def read_solution(
-    path: PathLike, instance: Instance, limits: Limits = DEFAULT_LIMITS
+    path: PathLike,
+    instance: Instance,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    strangers: bool = False,
 ) -> tuple[Solution, float | None]:
-    """Return the routes of a .sol or .json file, and the cost it states."""
+    """Return the routes of a .sol or .json file, and the cost it states.
+
+    With `strangers`, ids in a .json that the instance does not have become -1.
+    """
     suffix = Path(path).suffix.lower()
     with named(path):
         text = read_text(path, limits)
         if suffix == ".sol":
             return parse_sol(text)
         if suffix == ".json":
-            return parse_solution_json(text, instance)
+            return parse_solution_json(text, instance, strangers=strangers)
         raise InputError(_unknown(path, (".sol", ".json")))
 
 

@@ -62,11 +62,14 @@ def format_sol(instance: Instance, solution: Solution) -> str:
     return "\n".join([*lines, f"Cost {plain_text(cost)}", ""])
 
 
-def parse_solution_json(text: str, instance: Instance) -> tuple[Solution, float | None]:
+def parse_solution_json(
+    text: str, instance: Instance, *, strangers: bool = False
+) -> tuple[Solution, float | None]:
     """Return the routes and the stated cost of a JSON solution.
 
     `routes` is a list of lists of customer ids; all other keys but `cost` belong
-    to whoever wrote the file.
+    to whoever wrote the file. With `strangers`, ids the instance does not have come
+    through as -1.
     """
     check = Checker()
     document = parse_json(text)
@@ -79,10 +82,10 @@ def parse_solution_json(text: str, instance: Instance) -> tuple[Solution, float 
         stops = check.items(route, f"routes[{i}]")
         names = [check.text(c, f"routes[{i}][{j}]") for j, c in enumerate(stops)]
         for name in names:
-            if name not in row_of:
+            if name not in row_of and not strangers:
                 rule = "the instance has no such id"
                 check.complain("E813", f"routes[{i}]", name, rule)
-        routes.append([row_of.get(name, 0) for name in names])
+        routes.append([row_of.get(name, -1) for name in names])
     cost = document.get("cost")
     stated = None if cost is None else float(check.number(cost, "cost"))
     check.stop_if_wrong()

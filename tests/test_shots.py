@@ -1,0 +1,81 @@
+"""Several shots of the neural method: all their routes, and the best set of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from clusterfirst.errors import InputError
+from clusterfirst.model_folder import Model, save_model
+from clusterfirst.neural import SHOT_NOISE, NeuralScorer
+from clusterfirst.solver import SolveOptions, solve
+from networks import RELATIVE, small_day, small_router
+
+DAY = small_day(60)
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder with seeded weights that nobody trained."""
+    folder = tmp_path_factory.mktemp("models") / "untrained"
+    save_model(folder, Model("untrained", small_router(RELATIVE), {}), "# untrained")
+    return folder
+
+
+def options(model: Path, **more: object) -> SolveOptions:
+    """The neural method without polish, by counts unless a limit is given."""
+    given = {"method": "neural", "model": str(model), "polish": False, **more}
+    return SolveOptions(**given)  # type: ignore[arg-type]  # test helper
+
+
+def test_shots_are_never_worse_than_one(untrained: Path) -> None:
+    """The first shot is the plain one, each is noted, and the pool beats them all."""
+    plain = solve(DAY, options(untrained, iterations=100))
+    many = solve(DAY, options(untrained, iterations=100, shots=4))
+    *shots, pool = many.notes
+    assert len(shots) == 4 * 2  # both fleet sizes
+    costs = [float(re.findall(r"cost ([\d.e+-]+),", note)[0]) for note in shots]
+    assert len(set(costs)) > 2  # noise draws other seed sets
+    assert "from 8 answers" in pool
+    assert many.verdict.feasible
+    assert many.verdict.cost <= min(costs) * (1 + 1e-7)
+    assert many.verdict.cost <= plain.verdict.cost * (1 + 1e-12)
+    assert "pool" in many.seconds
+
+
+def test_shots_are_repeatable(untrained: Path) -> None:
+    """The same seed gives the same routes and notes."""
+    first, second = (
+        solve(DAY, options(untrained, iterations=20, shots=3, seed=7)) for _ in range(2)
+    )
+    assert first.solution == second.solution
+    assert first.notes == second.notes
+
+
+def test_noise_draws_other_seeds() -> None:
+    """Seeds differ with the noise's seed and are the plain ones without noise."""
+    scorer = NeuralScorer(small_router(RELATIVE), DAY)
+    vehicles = 8
+    plain = scorer(vehicles).seeds.tolist()
+    assert scorer(vehicles, 0.0, 3).seeds.tolist() == plain
+    drawn = {tuple(scorer(vehicles, SHOT_NOISE, s).seeds.tolist()) for s in range(4)}
+    assert len(drawn) > 1
+
+
+def test_shots_stop_in_time_and_are_polished(untrained: Path) -> None:
+    """With a clock and polish the answer is feasible and at least the pool's."""
+    chosen = options(untrained, time_limit=0.5, shots=1000, polish=True)
+    result = solve(DAY, chosen)
+    assert result.verdict.feasible
+    assert sum(result.seconds.values()) < 5.0  # a guard; measured: 0.5 s
+    assert len(result.notes) <= 21
+
+
+def test_shots_are_for_the_network_only() -> None:
+    """Other methods refuse more than one shot, and no shot is no answer."""
+    with pytest.raises(InputError, match="shots"):
+        SolveOptions(method="sweep", shots=2)
+    with pytest.raises(InputError, match="shots"):
+        SolveOptions(method="neural", shots=0)
