@@ -67,6 +67,43 @@ def solve_with_pyvrp(
     return judged_answer(instance, "PyVRP", ask, attempts)
 
 
+def to_pyvrp(instance: Instance) -> Any:
+    """Return the instance as a `pyvrp.Model`, for whoever goes on with PyVRP.
+
+    Client i (0-based) is row i + 1 and carries its id as name. PyVRP's distances are
+    whole numbers: ours times `pyvrp_scale(instance)`, rounded.
+    """
+    require_pyvrp()
+    instance.require_feasible()
+    pyvrp: Any = importlib.import_module("pyvrp")
+    places = np.zeros((len(instance.ids), 2))
+    if instance.coords is not None:
+        places = instance.plane
+    model = pyvrp.Model()
+    where = [model.add_location(x, y) for x, y in places.tolist()]
+    model.add_depot(where[0], name=instance.ids[0])
+    for row, units in enumerate(instance.demand_units[1:].tolist(), start=1):
+        model.add_client(where[row], delivery=[units], name=instance.ids[row])
+    vehicles = max(1, fleet_bound(instance))
+    model.add_vehicle_type(vehicles, capacity=[instance.capacity_units])
+    scaled = np.rint(instance.distances * pyvrp_scale(instance)).astype(np.int64)
+    for i, row_of_distances in enumerate(scaled.tolist()):
+        for j, distance in enumerate(row_of_distances):
+            if i != j:
+                model.add_edge(where[i], where[j], distance)
+    return model
+
+
+def pyvrp_scale(instance: Instance) -> float:
+    """What distances are multiplied with: 1 where they are whole and not too long."""
+    distances = instance.distances
+    largest = float(distances.max())
+    whole = bool((distances == np.rint(distances)).all())
+    if largest == 0 or (whole and largest <= LARGEST_DISTANCE):
+        return 1.0
+    return LARGEST_DISTANCE / largest
+
+
 @dataclass(frozen=True)
 class _PyvrpCall:
     """Checked and scaled input, as it travels to the child."""
