@@ -146,11 +146,16 @@ def test_slack_is_what_the_fleet_has_left() -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("settings", [PAPER, OURS], ids=["paper", "ours"])
 def test_losses_are_finite_and_add_up(kind: str, settings: LossSettings) -> None:
-    """L = L_seed + 0.05 L_con + L_BCE + L_OT, with gradients that are finite."""
+    """L = L_seed + w L_con + L_BCE + L_OT, with gradients that are finite."""
     router = small_router(KINDS[kind]).train()
     batch = label_batch([angular_label(30), angular_label(12, index=1)])
     losses = training_losses(router, batch, settings)
-    whole = losses.seed + 0.05 * losses.contrast + losses.bce + losses.transport
+    whole = (
+        losses.seed
+        + LossSettings().contrast_weight * losses.contrast
+        + losses.bce
+        + losses.transport
+    )
     assert torch.isclose(losses.total, whole, rtol=1e-5)
     losses.total.backward()
     for name, parameter in router.named_parameters():
@@ -163,7 +168,11 @@ def test_assignment_loss_is_a_switch() -> None:
     router = small_router()
     batch = label_batch([angular_label(20)])
     losses = training_losses(router, batch, replace(OURS, bce=False))
-    whole = losses.seed + 0.05 * losses.contrast + losses.transport
+    whole = (
+        losses.seed
+        + LossSettings().contrast_weight * losses.contrast
+        + losses.transport
+    )
     assert torch.isclose(losses.total, whole, rtol=1e-5)
     losses.total.backward()
     for parameter in (router.cluster.gamma, router.cluster.beta):

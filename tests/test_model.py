@@ -67,7 +67,7 @@ def test_paper_training() -> None:
             0.006
         }
         losses = run.losses
-        assert (losses.contrast_weight, losses.bce) == (0.05, True)
+        assert (losses.contrast_weight, losses.bce) == (5.0, True)
         assert (losses.epsilon, losses.iterations) == (0.01, 20)
         assert (losses.transport, losses.transport_weight) == ("unrolled", 1.0)
         assert losses.anneal_from is None

@@ -22,7 +22,7 @@ PAPER_EPOCHS = 30
 _PAPER = TrainConfig(
     model=CONFIGS["paper"],
     steps=PAPER_EPOCHS * -(-PAPER_INSTANCES // PAPER_BATCH),
-    losses=LossSettings(transport="unrolled"),
+    losses=LossSettings(transport="unrolled", contrast_weight=0.05 * 100),
     batches=BatchSettings(tokens=PAPER_BATCH * 101, part_share=0.0, seed_pool=2),
     learning_rate=0.006,
     warm_up=0.0,

@@ -1,6 +1,6 @@
 """The four losses of the paper (Section 2.2, 2.3 and Appendix E).
 
-L = L_seed + 0.05 L_con + L_BCE + L_OT. Each is a mean over the customers (or pairs)
+L = L_seed + w L_con + L_BCE + L_OT. Each is a mean over the customers (or pairs)
 of a batch, so that the weights mean the same at every batch and instance size.
 """
 
@@ -35,7 +35,7 @@ FAR = 1e4  # cost of a seed that is no candidate: the plan puts no mass there
 class LossSettings:
     """Weights and temperatures; the defaults are ours, `paper` overrides them."""
 
-    contrast_weight: float = 0.05
+    contrast_weight: float = 1.0  # the paper's 0.05 times its sum over N = 100 is 5
     contrast_temperature: float = 0.1  # the paper gives none
     bce: bool = True
     transport: Literal["closed-form", "unrolled"] = "closed-form"
@@ -113,7 +113,7 @@ def contrastive_loss(
     Over all pairs of an instance as printed, or (`listed`) over each customer's
     neighbour list, which is what decoding packs from. Anchors without a positive
     have no term; the mean over anchors stands for the paper's sum, so that the
-    weight 0.05 does not depend on the size of an instance.
+    weight does not depend on the size of an instance.
     """
     z = encoded.contrast[:, 1:]
     route = batch.route
