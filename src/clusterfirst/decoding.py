@@ -31,6 +31,8 @@ from clusterfirst.scores import Scores
 
 ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
 SEARCH_EFFORT = 30  # many rounds of quick assignments beat few thorough ones
+QUICK_UP_TO = 2000  # customers
+REPAIR_SHARE = 0.2  # of the time left, above that
 FAST_SHARE = 0.5  # of the time left, so that a failure leaves time for another try
 SHOTS_BEFORE_POOL = 0.7  # of the time for several shots; the rest recombines them
 SHOTS_NOTED = 20  # answers that get a line of their own in the notes
@@ -144,10 +146,15 @@ def decode(work: Work, scores: Scores) -> Decoded | None:
 
 
 def _fast(work: Work, problem: AssignProblem, settings: AssignSettings) -> Assignment:
-    """The fast assignment; where that finds nothing, prices and exchanges."""
-    quick = FastSettings(settings.seed, work.effort)
-    answer = assign_fast(problem, quick, work.deadline.share(FAST_SHARE))
-    if math.isfinite(answer.cost) or work.deadline.passed():
+    """The fast assignment; where that finds nothing, prices and exchanges.
+
+    Large instances go on to the repair instead: there the second try took four times
+    as long as the first and gave longer routes than the repair (LOG.md).
+    """
+    again = work.instance.num_customers <= QUICK_UP_TO
+    soon = work.deadline.share(FAST_SHARE if again else 1 - REPAIR_SHARE)
+    answer = assign_fast(problem, FastSettings(settings.seed, work.effort), soon)
+    if math.isfinite(answer.cost) or work.deadline.passed() or not again:
         return answer
     return assign_quick(problem, settings, work.deadline.share(FAST_SHARE))
 
