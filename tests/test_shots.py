@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from clusterfirst.errors import InputError
 from clusterfirst.model_folder import Model, save_model
-from clusterfirst.neural import SHOT_NOISE, NeuralScorer
+from clusterfirst.neural import MIRRORS, SHOT_NOISE, NeuralScorer, _mirrored
 from clusterfirst.solver import SolveOptions, solve
-from networks import RELATIVE, small_day, small_router
+from networks import RELATIVE, SMALL, small_day, small_router
 
 DAY = small_day(60)
 
@@ -62,6 +63,19 @@ def test_noise_draws_other_seeds() -> None:
     assert scorer(vehicles, 0.0, 3).seeds.tolist() == plain
     drawn = {tuple(scorer(vehicles, SHOT_NOISE, s).seeds.tolist()) for s in range(4)}
     assert len(drawn) > 1
+
+
+def test_coordinates_are_mirrored(tmp_path: Path) -> None:
+    """Networks that see raw coordinates get other views of the same distances."""
+    views = [_mirrored(DAY, number) for number in range(MIRRORS)]
+    assert len({str(view.coords) for view in views}) == MIRRORS
+    for view in views:
+        assert np.allclose(view.distances, DAY.distances)
+        assert (view.demand_units == DAY.demand_units).all()
+    save_model(tmp_path / "xy", Model("xy", small_router(SMALL), {}), "# untrained")
+    result = solve(DAY, options(tmp_path / "xy", iterations=100, shots=9))
+    assert result.verdict.feasible
+    assert "from 18 answers" in result.notes[-1]
 
 
 def test_shots_stop_in_time_and_are_polished(untrained: Path) -> None:

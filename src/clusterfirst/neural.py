@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from clusterfirst.transport import (
 
 DEFAULT_MODEL = "general"
 SHOT_NOISE = 0.5  # Gumbel noise on the seed logits of every shot but the first
+MIRRORS = 8
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 
 
@@ -64,15 +64,32 @@ def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
     model = load_model(work.model or DEFAULT_MODEL)
     rows = model.rows_of(work.instance, borrow=work.new_locations == "nearest")
     scorer = NeuralScorer(model.router, work.instance, rows)
-    return _each_fleet(work, scorer, fleets)
+    return _each_shot(work, scorer, fleets)
 
 
-def _each_fleet(work: Work, scorer: NeuralScorer, fleets: Sequence[int]) -> ScoreStream:
-    for shot, vehicles in product(range(work.shots), fleets):
-        scores = scorer(vehicles, SHOT_NOISE if shot else 0.0, work.seed + shot)
-        if work.assign in ("sparse", "hard"):
-            scores = replace(scores, plan=transport_plan(work.instance, scores))
-        yield scores
+def _mirrored(instance: Instance, number: int) -> Instance:
+    """One of the eight symmetries of a square, within the day's own box."""
+    assert instance.coords is not None
+    points = instance.coords
+    flipped = points.min(axis=0) + points.max(axis=0) - points
+    points = np.where([bool(number & 1), bool(number & 2)], flipped, points)
+    points = points[:, ::-1] if number & 4 else points
+    return Instance(instance.demands, instance.capacity, coords=points)
+
+
+def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreStream:
+    # Raw coordinates are not invariant: mirrored copies of the map are other shots.
+    raw = plain.router.config.input == "xy" and work.instance.metric == "euclidean"
+    for shot in range(work.shots):
+        scorer = plain
+        if raw and shot % MIRRORS:
+            view = _mirrored(work.instance, shot % MIRRORS)
+            scorer = NeuralScorer(plain.router, view)
+        for vehicles in fleets:
+            scores = scorer(vehicles, SHOT_NOISE if shot else 0.0, work.seed + shot)
+            if work.assign in ("sparse", "hard"):
+                scores = replace(scores, plan=transport_plan(work.instance, scores))
+            yield scores
 
 
 @torch.inference_mode()
