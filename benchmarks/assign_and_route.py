@@ -39,7 +39,7 @@ def tours() -> None:
     """Gap of the local search to exact tours, and its speed."""
     import fast_tsp
 
-    from clusterfirst.tsp import held_karp, length, local_search
+    from clusterfirst.tours.tsp import held_karp, length, local_search
 
     rng = np.random.default_rng(0)
     for stops in (8, 10, 12, 15, 18):

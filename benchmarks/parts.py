@@ -31,17 +31,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from clusterfirst import neural
-from clusterfirst.bench_run import matmul_rate
+from clusterfirst.bench.run import matmul_rate
 from clusterfirst.city import City
-from clusterfirst.classical import fisher_jaikumar
+from clusterfirst.classical.fisher_jaikumar import fisher_jaikumar
 from clusterfirst.clock import Deadline
 from clusterfirst.decoding import decode, fleets
-from clusterfirst.embed import SETTINGS, Autoencoder, city_graph
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
-from clusterfirst.model import GENERAL, Router
-from clusterfirst.model_folder import load_model
+from clusterfirst.networks import neural
+from clusterfirst.networks.embed import SETTINGS, Autoencoder, city_graph
+from clusterfirst.networks.model import GENERAL, Router
+from clusterfirst.networks.model_folder import load_model
 from clusterfirst.sampling import sample_city, sample_day
 from clusterfirst.scores import Scores
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import NotFoundInTimeError
-from clusterfirst.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.experts.pyvrp_teacher import solve_with_pyvrp
 from clusterfirst.instance import Instance
-from clusterfirst.polish import PolishSettings, polish, warm_up
-from clusterfirst.pyvrp_teacher import solve_with_pyvrp
+from clusterfirst.search.polish import PolishSettings, polish, warm_up
 from clusterfirst.solution import Solution, judge
 from clusterfirst.solver import SolveOptions, solve
 

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from clusterfirst.batches import BatchSettings, draw_batch
-from clusterfirst.inputs import NodeArrays
-from clusterfirst.label_pool import Label, LabelPool
-from clusterfirst.model import CONFIGS, ModelConfig
+from clusterfirst.labels.pool import Label, LabelPool
+from clusterfirst.networks.inputs import NodeArrays
+from clusterfirst.networks.model import CONFIGS, ModelConfig
 from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.training import TrainConfig, Trainer
+from clusterfirst.training.batches import BatchSettings, draw_batch
+from clusterfirst.training.loop import TrainConfig, Trainer
 
 CITY = sample_city(3000, seed=1)
 THREE = {"seed_layers": 3, "cluster_layers": 3}

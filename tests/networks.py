@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 import torch
 
-from clusterfirst.batches import TrainBatch, make_batch
 from clusterfirst.city import City
-from clusterfirst.cluster import SeedBatch
-from clusterfirst.inputs import NeighbourRule, NodeArrays
 from clusterfirst.instance import Instance
-from clusterfirst.label_pool import Label
-from clusterfirst.model import ModelConfig, Router
+from clusterfirst.labels.pool import Label
+from clusterfirst.networks.cluster import SeedBatch
+from clusterfirst.networks.inputs import NeighbourRule, NodeArrays
+from clusterfirst.networks.model import ModelConfig, Router
 from clusterfirst.sampling import sample_city, sample_day
+from clusterfirst.training.batches import TrainBatch, make_batch
 
 RULE = NeighbourRule(least=6, most=6)
 SMALL = ModelConfig(

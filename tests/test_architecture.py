@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,19 +42,28 @@ def read_map() -> dict[str, Place]:
             continue
         cell = line.split("|")[1].strip()
         section = cell if cell.startswith("**") else section
-        for name in re.findall(r"`(\w+)(?:\.py|/)`", cell):
+        for name in re.findall(r"`([\w/]+?)(?:\.py|/)`", cell):
             torch = "(torch)" in cell
             places[name] = Place(len(places), row, section, torch)
     return places
 
 
 MAP = read_map()
-FILES = sorted(SOURCE.rglob("*.py"))
+FILES = sorted(
+    path
+    for path in SOURCE.rglob("*.py")
+    if path.name != "__init__.py" or path.parent == SOURCE
+)
+
+
+def place_of(parts: Sequence[str]) -> str:
+    """The name on the map of a dotted path: the file's own, or its folder's."""
+    return "/".join(parts[:2]) if "/".join(parts[:2]) in MAP else parts[0]
 
 
 def module_of(path: Path) -> str:
     """The name on the map: the file's, or that of the folder it is in."""
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return place_of(path.relative_to(SOURCE).with_suffix("").parts)
 
 
 def imported_names(path: Path) -> list[str]:
@@ -71,7 +81,9 @@ def imported_names(path: Path) -> list[str]:
 def own_imports(path: Path) -> set[str]:
     """The modules on the map that a file imports."""
     own = [name.split(".") for name in imported_names(path)]
-    return {parts[1] for parts in own if parts[0] == "clusterfirst" and parts[1:]}
+    return {
+        place_of(parts[1:]) for parts in own if parts[0] == "clusterfirst" and parts[1:]
+    }
 
 
 def test_every_module_is_on_the_map() -> None:

@@ -12,19 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst import assign as module
-from clusterfirst.assign import (
+from clusterfirst.assignment import highs as module
+from clusterfirst.assignment.highs import (
     AssignSettings,
     assign_exact,
     assign_hard,
     assign_sparse,
     max_rounds,
 )
-from clusterfirst.assignment import Assignment, AssignProblem, Status
+from clusterfirst.assignment.mip import (
+    BinaryProgram,
+    Claim,
+    MipAnswer,
+    MipSettings,
+    solve_binary,
+)
+from clusterfirst.assignment.packing import pack, packing_bound, repair
+from clusterfirst.assignment.problem import Assignment, AssignProblem, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InfeasibleError, InputError
-from clusterfirst.mip import BinaryProgram, Claim, MipAnswer, MipSettings, solve_binary
-from clusterfirst.packing import pack, packing_bound, repair
 
 NEVER = Deadline.never()
 TIGHT = AssignSettings(mip_gap=0.0, seconds=math.inf)
@@ -222,7 +228,8 @@ def test_a_deaf_solver_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solve that ignores every interrupt does not hold the caller."""
     release = threading.Event()
     monkeypatch.setattr(
-        "clusterfirst.mip._run_highs", lambda *_: release.wait(30) and MipAnswer()
+        "clusterfirst.assignment.mip._run_highs",
+        lambda *_: release.wait(30) and MipAnswer(),
     )
     program = BinaryProgram(
         np.ones(1),

@@ -10,7 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.batches import (
+from clusterfirst.errors import InputError
+from clusterfirst.labels.columns import LabelGroup
+from clusterfirst.labels.labelset import LabelSet
+from clusterfirst.labels.pool import Label, LabelPool
+from clusterfirst.networks.inputs import neighbour_lists
+from clusterfirst.training.batches import (
     BatchSettings,
     TrainBatch,
     draw_batch,
@@ -18,12 +23,7 @@ from clusterfirst.batches import (
     some_routes,
     turned,
 )
-from clusterfirst.errors import InputError
-from clusterfirst.inputs import neighbour_lists
-from clusterfirst.label_columns import LabelGroup
-from clusterfirst.label_pool import Label, LabelPool
-from clusterfirst.labelset import LabelSet
-from clusterfirst.own_seeds import with_own_seeds
+from clusterfirst.training.own_seeds import with_own_seeds
 from networks import KINDS, RULE, angular_label, label_batch, small_router
 
 POOL = LabelPool.of_labels([angular_label(20 + i % 30, i) for i in range(60)])

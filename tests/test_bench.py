@@ -15,13 +15,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from clusterfirst import bench as bench_module
-from clusterfirst import bench_sets
-from clusterfirst.bench import BenchOptions, Crew, bench, plan, with_ablation
-from clusterfirst.bench_report import Mean, document, make_report, table, write_report
-from clusterfirst.bench_rows import Key, Row, RowsFile
-from clusterfirst.bench_run import Answer
-from clusterfirst.bench_sets import (
+from clusterfirst.bench import compare as bench_module
+from clusterfirst.bench import sets as bench_sets
+from clusterfirst.bench.compare import BenchOptions, Crew, bench, plan, with_ablation
+from clusterfirst.bench.report import Mean, document, make_report, table, write_report
+from clusterfirst.bench.rows import Key, Row, RowsFile
+from clusterfirst.bench.run import Answer
+from clusterfirst.bench.sets import (
     BenchSet,
     Case,
     DataNotHereError,
@@ -32,10 +32,10 @@ from clusterfirst.bench_sets import (
 )
 from clusterfirst.cli import main
 from clusterfirst.errors import InputError, Problem
+from clusterfirst.experts.hgs import HgsSettings
+from clusterfirst.experts.peers import usable_cores
 from clusterfirst.files import write_instance, write_instances, write_solution
-from clusterfirst.hgs import HgsSettings
 from clusterfirst.instance import Instance
-from clusterfirst.peers import usable_cores
 from clusterfirst.solution import Solution, judge
 
 ALONE = Solution([c] for c in range(1, 6))

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from clusterfirst import checkpoint
-from clusterfirst.checkpoint import (
+from clusterfirst.errors import InputError, InputWarning
+from clusterfirst.training import checkpoint
+from clusterfirst.training.checkpoint import (
     KEEP,
     Checkpoint,
     load_checkpoint,
@@ -18,7 +19,6 @@ from clusterfirst.checkpoint import (
     save_checkpoint,
     write_folder,
 )
-from clusterfirst.errors import InputError, InputWarning
 
 
 def sample(value: float) -> Checkpoint:

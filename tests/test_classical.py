@@ -7,24 +7,24 @@ import itertools
 import numpy as np
 import pytest
 
-from clusterfirst.classical import (
+from clusterfirst.classical.fisher_jaikumar import (
     CANDIDATES,
     cone_seeds,
     insertion_costs,
     reseeded,
     spread_seeds,
 )
-from clusterfirst.classical import _Map as Map
+from clusterfirst.classical.fisher_jaikumar import _Map as Map
+from clusterfirst.classical.petal import petal_lengths
+from clusterfirst.classical.savings import near_pairs
+from clusterfirst.classical.sweep import angular_order, reach, sweep
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InputError
 from clusterfirst.instance import Instance
 from clusterfirst.method import Decoded, Work
-from clusterfirst.petal import petal_lengths
 from clusterfirst.sampling import sample_world
-from clusterfirst.savings import near_pairs
 from clusterfirst.solution import Solution, judge
 from clusterfirst.solver import SolveOptions, solve
-from clusterfirst.sweep import angular_order, reach, sweep
 
 CLASSICAL = ("fisher-jaikumar", "sweep", "petal", "savings")
 
@@ -96,7 +96,7 @@ def test_many_seeds_get_candidates_that_agree_with_dense(
     instance = Instance(np.array([0] + [1] * 100), 2, coords=points)
     seeds = np.arange(1, 51)
     dense, _ = insertion_costs(instance, seeds)
-    monkeypatch.setattr("clusterfirst.classical.DENSE_CELLS", 10)
+    monkeypatch.setattr("clusterfirst.classical.fisher_jaikumar.DENSE_CELLS", 10)
     sparse, candidates = insertion_costs(instance, seeds)
     assert candidates is not None
     assert candidates.shape == (100, CANDIDATES)
@@ -155,7 +155,7 @@ def test_sweep_tries_every_start(town: Instance) -> None:
             plan[-1].append(row)
             load += units[row]
         routes.append(plan)
-    from clusterfirst.routing import tours
+    from clusterfirst.tours.routing import tours
 
     best = min(judge(town, Solution(tours(town, plan))).cost for plan in routes)
     assert work.best_cost <= 1.02 * best
@@ -163,7 +163,7 @@ def test_sweep_tries_every_start(town: Instance) -> None:
 
 def test_petal_lengths_are_tours(town: Instance) -> None:
     """Estimated petal lengths are at least the optimal tour and finite iff it fits."""
-    from clusterfirst.routing import tours
+    from clusterfirst.tours.routing import tours
 
     order = angular_order(town)
     table = petal_lengths(town, order)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst.cluster import (
+from clusterfirst.networks.cluster import (
     VISIBLE_SEEDS,
     SeedBatch,
     _latent_distance,
@@ -16,9 +16,9 @@ from clusterfirst.cluster import (
     nearest_seeds,
     seed_lists,
 )
-from clusterfirst.inputs import NodeArrays, collate
-from clusterfirst.layers import Lists
-from clusterfirst.model import Router
+from clusterfirst.networks.inputs import NodeArrays, collate
+from clusterfirst.networks.layers import Lists
+from clusterfirst.networks.model import Router
 from networks import (
     KINDS,
     MOVES,

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from clusterfirst import embed
-from clusterfirst.checkpoint import load_checkpoint
 from clusterfirst.city import City
 from clusterfirst.clock import Deadline
-from clusterfirst.embed import (
+from clusterfirst.errors import InputError
+from clusterfirst.networks import embed
+from clusterfirst.networks.embed import (
     SETTINGS,
     Autoencoder,
     Blocks,
@@ -24,10 +24,10 @@ from clusterfirst.embed import (
     draw_masks,
     masked_losses,
 )
-from clusterfirst.errors import InputError
-from clusterfirst.neighbours import nearest
-from clusterfirst.pretraining import colours_of, load_psi, pretrain
+from clusterfirst.networks.neighbours import nearest
 from clusterfirst.sampling import sample_city
+from clusterfirst.training.checkpoint import load_checkpoint
+from clusterfirst.training.pretraining import colours_of, load_psi, pretrain
 
 TINY = EmbedSettings(
     layers=2,
@@ -244,8 +244,8 @@ def test_pretraining_learns_and_leaves_a_whole_folder(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from clusterfirst.embed import EmbedSettings
-from clusterfirst.pretraining import pretrain
+from clusterfirst.networks.embed import EmbedSettings
+from clusterfirst.training.pretraining import pretrain
 from clusterfirst.sampling import sample_city
 import torch
 torch.set_num_threads(1)

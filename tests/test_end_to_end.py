@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from clusterfirst.batches import BatchSettings
 from clusterfirst.city import City
-from clusterfirst.embed import EmbedSettings
-from clusterfirst.explain import explain
-from clusterfirst.label_pool import LabelPool
-from clusterfirst.labels import LabelOptions, label, read_labels
-from clusterfirst.model_folder import Model, load_model, save_model
-from clusterfirst.pretraining import pretrain
+from clusterfirst.explaining.explain import explain
+from clusterfirst.labels.making import LabelOptions, label, read_labels
+from clusterfirst.labels.pool import LabelPool
+from clusterfirst.labels.sources import city_days
+from clusterfirst.networks.embed import EmbedSettings
+from clusterfirst.networks.model_folder import Model, load_model, save_model
 from clusterfirst.sampling import sample_city, sample_day
 from clusterfirst.solution import judge
 from clusterfirst.solver import SolveOptions, solve
-from clusterfirst.sources import city_days
-from clusterfirst.training import TrainConfig, Trainer
+from clusterfirst.training.batches import BatchSettings
+from clusterfirst.training.loop import TrainConfig, Trainer
+from clusterfirst.training.pretraining import pretrain
 from networks import PSI
 
 CUSTOMERS = 20

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from clusterfirst.cli import main
 from clusterfirst.errors import InputError
-from clusterfirst.explain import CONFIDENT, explain, prices
-from clusterfirst.explain_picture import write_explanation
+from clusterfirst.explaining.explain import CONFIDENT, explain, prices
+from clusterfirst.explaining.picture import write_explanation
 from clusterfirst.files import write_instance, write_solution
 from clusterfirst.instance import Instance
-from clusterfirst.model_folder import Model, save_model
+from clusterfirst.networks.model_folder import Model, save_model
 from clusterfirst.solution import Solution, judge
 from networks import PSI, RELATIVE, small_city, small_day, small_router
 from strategies import instances, partitions

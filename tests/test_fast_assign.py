@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst import prices
-from clusterfirst.assignment import AssignProblem, Status
-from clusterfirst.clock import Deadline
-from clusterfirst.fast_assign import FastSettings, assign_fast
-from clusterfirst.instance import FloatArray
-from clusterfirst.prices import (
+from clusterfirst.assignment import prices
+from clusterfirst.assignment.fast import FastSettings, assign_fast
+from clusterfirst.assignment.prices import (
     SOLVED,
     cheapest_first,
     lower_bound,
     make_transport,
     solve_transport,
 )
+from clusterfirst.assignment.problem import AssignProblem, Status
+from clusterfirst.clock import Deadline
+from clusterfirst.instance import FloatArray
 
 TOLERANCE = 0.10  # stated: at most this far above the optimum on tiny tight cases
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from clusterfirst import hgs
-from clusterfirst.engine import guarded_call
 from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
-from clusterfirst.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.experts import hgs
+from clusterfirst.experts.engine import guarded_call
+from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.experts.pyvrp_teacher import solve_with_pyvrp
 from clusterfirst.instance import Instance
-from clusterfirst.pyvrp_teacher import solve_with_pyvrp
 from clusterfirst.sampling import sample_world
 from clusterfirst.solution import Solution, judge
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst.inputs import (
+from clusterfirst.networks.inputs import (
     GEOMETRY_CENTRE,
     GEOMETRY_SPREAD,
     NODE_FEATURES,

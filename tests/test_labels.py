@@ -18,8 +18,8 @@ import pytest
 
 from clusterfirst.city import City
 from clusterfirst.errors import InputError, InputWarning
-from clusterfirst.hgs import HgsSettings
-from clusterfirst.labels import (
+from clusterfirst.experts.hgs import HgsSettings
+from clusterfirst.labels.making import (
     LabelOptions,
     LabelProgress,
     import_labels,
@@ -28,12 +28,12 @@ from clusterfirst.labels import (
     merge,
     read_labels,
 )
-from clusterfirst.records import Record
+from clusterfirst.labels.records import Record
+from clusterfirst.labels.shard_writer import write_shards
+from clusterfirst.labels.shards import read_shards, shard_paths
+from clusterfirst.labels.sources import Source, city_days, public_set, uniform, world
 from clusterfirst.sampling import sample_city
-from clusterfirst.shard_writer import write_shards
-from clusterfirst.shards import read_shards, shard_paths
 from clusterfirst.solution import Solution, judge
-from clusterfirst.sources import Source, city_days, public_set, uniform, world
 
 needs_hygese = pytest.mark.skipif(
     importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"
@@ -293,8 +293,8 @@ def test_two_teachers_share_a_folder(tmp_path: Path) -> None:
 
 CODE = """
 import sys
-from clusterfirst.labels import LabelOptions, label
-from clusterfirst.sources import world
+from clusterfirst.labels.making import LabelOptions, label
+from clusterfirst.labels.sources import world
 kind, budget, out = sys.argv[1:]
 options = LabelOptions(customers=12, count=10, workers=2, seeds_per_instance=2,
                        **{kind: float(budget) if kind == "seconds" else int(budget)})

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from clusterfirst import layers
-from clusterfirst.layers import (
+from clusterfirst.networks import layers
+from clusterfirst.networks.layers import (
     MLP,
     Attention,
     Encoder,

@@ -10,21 +10,21 @@ import pytest
 import torch
 
 from clusterfirst.cli import main
-from clusterfirst.embed import EmbedSettings
 from clusterfirst.errors import InputError
-from clusterfirst.exporting import (
+from clusterfirst.files import write_city
+from clusterfirst.labels.making import LabelOptions, label
+from clusterfirst.labels.sources import city_days
+from clusterfirst.networks.embed import EmbedSettings
+from clusterfirst.networks.model_folder import load_model
+from clusterfirst.training.exporting import (
     export_model,
     export_weights,
     read_run,
     read_weights,
 )
-from clusterfirst.files import write_city
-from clusterfirst.labels import LabelOptions, label
-from clusterfirst.learning import LearnSettings, Listener, learn
-from clusterfirst.model_folder import load_model
-from clusterfirst.sources import city_days
-from clusterfirst.training import Trainer
-from clusterfirst.training_run import Ending, TrainData, train
+from clusterfirst.training.learning import LearnSettings, Listener, learn
+from clusterfirst.training.loop import Trainer
+from clusterfirst.training.run import Ending, TrainData, train
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
 
@@ -53,9 +53,9 @@ TINY = LearnSettings(
 
 def test_a_city_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All stages run, the model knows its city and figures, and a rerun is instant."""
-    monkeypatch.setattr("clusterfirst.learning.LEAST_LABELS", 6)
-    monkeypatch.setattr("clusterfirst.learning.LABELLING", 0.05)
-    for slow in ("pretraining._draw", "training_run.draw_curves"):
+    monkeypatch.setattr("clusterfirst.training.learning.LEAST_LABELS", 6)
+    monkeypatch.setattr("clusterfirst.training.learning.LABELLING", 0.05)
+    for slow in ("training.pretraining._draw", "training.run.draw_curves"):
         monkeypatch.setattr(f"clusterfirst.{slow}", lambda *given: None)
     said: list[str] = []
     model = learn(small_city(), TINY, tmp_path, Listener(say=said.append))

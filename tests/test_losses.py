@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst import cluster
-from clusterfirst.batches import TrainBatch, distal_customers
-from clusterfirst.label_pool import Label
-from clusterfirst.losses import (
+from clusterfirst.labels.pool import Label
+from clusterfirst.networks import cluster
+from clusterfirst.networks.model import Router
+from clusterfirst.networks.seeds import SeedOutput
+from clusterfirst.training.batches import TrainBatch, distal_customers
+from clusterfirst.training.losses import (
     Losses,
     LossSettings,
     contrastive_loss,
@@ -20,8 +22,6 @@ from clusterfirst.losses import (
     transport_loss,
     with_true_seed,
 )
-from clusterfirst.model import Router
-from clusterfirst.seeds import SeedOutput
 from networks import KINDS, angular_label, label_batch, small_router
 
 PAPER = LossSettings(transport="unrolled")

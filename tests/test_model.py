@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clusterfirst.configs import TRAINING
 from clusterfirst.errors import InputError
-from clusterfirst.model import CONFIGS, ModelConfig, Router
+from clusterfirst.networks.model import CONFIGS, ModelConfig, Router
+from clusterfirst.training.configs import TRAINING
 
 
 def count(name: str) -> int:

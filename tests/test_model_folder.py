@@ -14,9 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from clusterfirst.checkpoint import MANIFEST
 from clusterfirst.errors import InputError
-from clusterfirst.model_folder import (
+from clusterfirst.networks.model_folder import (
     CITY_COORDS,
     FILES,
     WEIGHTS,
@@ -27,7 +26,8 @@ from clusterfirst.model_folder import (
     save_model,
     shipped,
 )
-from clusterfirst.neural import NeuralScorer
+from clusterfirst.networks.neural import NeuralScorer
+from clusterfirst.training.checkpoint import MANIFEST
 from networks import PSI, RELATIVE, small_city, small_day, small_router
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.neighbours import nearest
+from clusterfirst.networks.neighbours import nearest
 
 
 def sets(lists):

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clusterfirst import layers
 from clusterfirst.instance import Instance
-from clusterfirst.neural import NeuralScorer, encode, score, transport_plan
+from clusterfirst.networks import layers
+from clusterfirst.networks.neural import NeuralScorer, encode, score, transport_plan
 from networks import KINDS, RELATIVE, nodes_of, small_day, small_router
 
 

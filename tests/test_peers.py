@@ -14,16 +14,16 @@ import pytest
 
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
-from clusterfirst.hgs import HgsSettings
-from clusterfirst.instance import Instance
-from clusterfirst.outside import whole_numbers
-from clusterfirst.peers import (
+from clusterfirst.experts.hgs import HgsSettings
+from clusterfirst.experts.outside import whole_numbers
+from clusterfirst.experts.peers import (
     MAX_LISTED,
     answer_of_peer,
     peer_names,
     require_peer,
     run_peer,
 )
+from clusterfirst.instance import Instance
 from clusterfirst.sampling import sample_world
 from clusterfirst.solution import Solution, judge
 from clusterfirst.solver import SolveOptions, solve
@@ -140,7 +140,7 @@ def test_too_many_customers_are_refused_before_memory_is_gone(
 
 def test_the_process_of_a_peer_has_no_highspy() -> None:
     """highspy and ortools cannot share a process, and start-up stays short."""
-    program = "import clusterfirst.peers, sys; print(*sys.modules)"
+    program = "import clusterfirst.experts.peers, sys; print(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -14,12 +14,17 @@ from clusterfirst.clock import Deadline
 from clusterfirst.compiled import distance
 from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.instance import Instance
-from clusterfirst.local_search import descend, notes_for
-from clusterfirst.polish import PolishSettings, polish
-from clusterfirst.pool import recombine
-from clusterfirst.regions import MAX_MATRIX_ROWS, halves, make_region, whole_ground
-from clusterfirst.repair import repair_routes
-from clusterfirst.ruin_recreate import anneal
+from clusterfirst.search.local_search import descend, notes_for
+from clusterfirst.search.polish import PolishSettings, polish
+from clusterfirst.search.pool import recombine
+from clusterfirst.search.regions import (
+    MAX_MATRIX_ROWS,
+    halves,
+    make_region,
+    whole_ground,
+)
+from clusterfirst.search.repair import repair_routes
+from clusterfirst.search.ruin_recreate import anneal
 from clusterfirst.solution import Solution, judge
 
 NEVER = Deadline.never()

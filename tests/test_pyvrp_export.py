@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clusterfirst.experts.pyvrp_teacher import pyvrp_scale, to_pyvrp
 from clusterfirst.instance import Instance
-from clusterfirst.pyvrp_teacher import pyvrp_scale, to_pyvrp
 from clusterfirst.sampling import sample_city, sample_day
 from clusterfirst.solution import Solution, judge
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterfirst.engine import map_tasks
-from clusterfirst.labels import LabelOptions, label, merge
-from clusterfirst.shards import shard_paths
-from clusterfirst.sources import world
+from clusterfirst.experts.engine import map_tasks
+from clusterfirst.labels.making import LabelOptions, label, merge
+from clusterfirst.labels.shards import shard_paths
+from clusterfirst.labels.sources import world
 
 pytestmark = [
     pytest.mark.skipif(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance
-from clusterfirst.routing import MAX_BLOCK, TourSettings, costs, members, tours
 from clusterfirst.solution import Solution, judge
-from clusterfirst.tsp import held_karp, length, local_search
+from clusterfirst.tours.routing import MAX_BLOCK, TourSettings, costs, members, tours
+from clusterfirst.tours.tsp import held_karp, length, local_search
 
 
 def instance_of(points: np.ndarray, **more: object) -> Instance:

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.inputs import collate
-from clusterfirst.seeds import Limits, PackingRule, decode_seeds, node_roles
+from clusterfirst.networks.inputs import collate
+from clusterfirst.networks.seeds import Limits, PackingRule, decode_seeds, node_roles
 from networks import KINDS, RULE, nodes_of, small_day, small_router
 
 Floats = npt.NDArray[np.float32]

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst import shard_writer
 from clusterfirst.errors import InputError, InputWarning
-from clusterfirst.shard_writer import ShardWriter, write_shards
-from clusterfirst.shards import read_shards, scan, shard_paths
-from clusterfirst.sources import world
+from clusterfirst.labels import shard_writer
+from clusterfirst.labels.shard_writer import ShardWriter, write_shards
+from clusterfirst.labels.shards import read_shards, scan, shard_paths
+from clusterfirst.labels.sources import world
 
 SOURCE = world(seed=1)
 BODIES = [

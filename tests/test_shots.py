@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from clusterfirst.errors import InputError
-from clusterfirst.model_folder import Model, save_model
-from clusterfirst.neural import MIRRORS, SHOT_NOISE, NeuralScorer, _mirrored
+from clusterfirst.networks.model_folder import Model, save_model
+from clusterfirst.networks.neural import MIRRORS, SHOT_NOISE, NeuralScorer, _mirrored
 from clusterfirst.solver import SolveOptions, solve
 from networks import RELATIVE, SMALL, small_day, small_router
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst import decoding, solver
-from clusterfirst.assignment import Assignment, Status
+from clusterfirst.assignment.problem import Assignment, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.decoding import decode
 from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.assign import AssignSettings, assign_exact
-from clusterfirst.assignment import AssignProblem
+from clusterfirst.assignment.highs import AssignSettings, assign_exact
+from clusterfirst.assignment.problem import AssignProblem
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance
-from clusterfirst.model import Router
-from clusterfirst.neural import NeuralScorer
-from clusterfirst.routing import tours
+from clusterfirst.networks.model import Router
+from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.solution import Solution, judge
+from clusterfirst.tours.routing import tours
 from networks import KINDS, PSI, SMALL, small_day, small_router
 from strategies import instances, partitions
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from clusterfirst import training_run
-from clusterfirst.checkpoint import load_checkpoint
-from clusterfirst.config_files import config_of, read_config
-from clusterfirst.configs import TRAINING
-from clusterfirst.curves import read_curve
 from clusterfirst.errors import InputError, InputWarning
-from clusterfirst.label_pool import LabelPool
-from clusterfirst.training import TrainConfig, Trainer, TrainingDiverged, learned
-from clusterfirst.training_run import CHECKPOINTS, Ending, RunOptions, TrainData, train
+from clusterfirst.labels.pool import LabelPool
+from clusterfirst.training import run as training_run
+from clusterfirst.training.checkpoint import load_checkpoint
+from clusterfirst.training.config_files import config_of, read_config
+from clusterfirst.training.configs import TRAINING
+from clusterfirst.training.curves import read_curve
+from clusterfirst.training.loop import TrainConfig, Trainer, TrainingDiverged, learned
+from clusterfirst.training.run import CHECKPOINTS, Ending, RunOptions, TrainData, train
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
 
@@ -148,7 +148,7 @@ def test_nan_stops_with_the_last_good_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gradient that is not a number stops the run before any weight changes."""
-    from clusterfirst import training
+    from clusterfirst.training import loop as training
 
     honest = training.training_losses
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from clusterfirst.transport import (
+from clusterfirst.networks.transport import (
     INFERENCE,
     SinkhornSettings,
     TransportProblem,

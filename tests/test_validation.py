@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from clusterfirst.errors import InputError
-from clusterfirst.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
 from clusterfirst.instance import Instance
-from clusterfirst.sources import city_days, public_set, world
-from clusterfirst.validation import (
+from clusterfirst.labels.sources import city_days, public_set, world
+from clusterfirst.training.validation import (
     SEED,
     SolvedGap,
     Validation,

@@ -15,8 +15,8 @@ from clusterfirst.cli import main
 from clusterfirst.clock import Deadline
 from clusterfirst.files import write_instance
 from clusterfirst.instance import Instance
-from clusterfirst.repair import repair_routes
 from clusterfirst.sampling import sample_city, sample_day
+from clusterfirst.search.repair import repair_routes
 from clusterfirst.solution import Solution, judge
 from clusterfirst.solver import SolveOptions, solve
 

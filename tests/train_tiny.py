@@ -14,12 +14,13 @@ from pathlib import Path
 
 import torch
 
-from clusterfirst import checkpoint, training_run
-from clusterfirst.batches import BatchSettings
-from clusterfirst.label_pool import LabelPool
-from clusterfirst.processes import joined
-from clusterfirst.training import Progress, TrainConfig, Trainer
-from clusterfirst.training_run import RunOptions, TrainData, train
+from clusterfirst.labels.pool import LabelPool
+from clusterfirst.training import checkpoint
+from clusterfirst.training import run as training_run
+from clusterfirst.training.batches import BatchSettings
+from clusterfirst.training.loop import Progress, TrainConfig, Trainer
+from clusterfirst.training.processes import joined
+from clusterfirst.training.run import RunOptions, TrainData, train
 from networks import RELATIVE, angular_label
 
 CONFIG = TrainConfig(

@@ -11,23 +11,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from clusterfirst.assign import (
+from clusterfirst.assignment.fast import FastSettings, assign_fast
+from clusterfirst.assignment.highs import (
     AssignSettings,
     assign_exact,
     assign_hard,
     assign_quick,
     assign_sparse,
 )
-from clusterfirst.assignment import Assignment, AssignProblem
+from clusterfirst.assignment.packing import packing_bound, repair
+from clusterfirst.assignment.prices import EXACT_UP_TO
+from clusterfirst.assignment.problem import Assignment, AssignProblem
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InputError, Problem
-from clusterfirst.fast_assign import FastSettings, assign_fast
 from clusterfirst.instance import Instance
 from clusterfirst.method import Decoded, ScoreStream, Work
-from clusterfirst.packing import packing_bound, repair
-from clusterfirst.prices import EXACT_UP_TO
-from clusterfirst.routing import QUICK, improve, members
 from clusterfirst.scores import Scores
+from clusterfirst.tours.routing import QUICK, improve, members
 
 ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
 SEARCH_EFFORT = 30  # many rounds of quick assignments beat few thorough ones
@@ -41,7 +41,7 @@ ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
 
 def fisher_jaikumar(work: Work) -> None:
     """Fisher-Jaikumar through the shared stages, best of many seeds."""
-    from clusterfirst.classical import fisher_jaikumar as stream
+    from clusterfirst.classical.fisher_jaikumar import fisher_jaikumar as stream
 
     rng = np.random.default_rng(work.seed)
     work.effort = SEARCH_EFFORT
@@ -50,7 +50,7 @@ def fisher_jaikumar(work: Work) -> None:
 
 def neural(work: Work) -> None:
     """The network's seeds and costs, once per fleet size and shot: no search."""
-    from clusterfirst.neural import neural_scores
+    from clusterfirst.networks.neural import neural_scores
 
     with work.stage("encode"):
         stream = neural_scores(work, fleets(work))
@@ -65,7 +65,7 @@ def neural(work: Work) -> None:
 
 def _recombine(work: Work) -> None:
     """Offer the best set of routes of all shots; note what each of them brought."""
-    from clusterfirst.pool import recombine
+    from clusterfirst.search.pool import recombine
 
     found = [d for d in work.decoded if math.isfinite(d.cost)]
     for number, shot in enumerate(found[:SHOTS_NOTED], start=1):

@@ -17,8 +17,8 @@ import numpy as np
 
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance, IntArray
-from clusterfirst.routing import Clusters, costs
 from clusterfirst.scores import Scores
+from clusterfirst.tours.routing import Clusters, costs
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,20 @@ NEW_LOCATIONS = ("refuse", "nearest")
 TIME_LIMITS = (0.05, 86_400.0)
 MOST_SHOTS = 1000
 
-PEERS = "clusterfirst.peers:"
+PEERS = "clusterfirst.experts.peers:"
 # Method name -> "module:function"; the function takes one Work. Imported when used.
 METHODS: dict[str, str] = {
     "fisher-jaikumar": "clusterfirst.decoding:fisher_jaikumar",
-    "sweep": "clusterfirst.sweep:sweep",
-    "petal": "clusterfirst.petal:petal",
-    "savings": "clusterfirst.savings:savings",
+    "sweep": "clusterfirst.classical.sweep:sweep",
+    "petal": "clusterfirst.classical.petal:petal",
+    "savings": "clusterfirst.classical.savings:savings",
     "neural": "clusterfirst.decoding:neural",
-    "hgs": "clusterfirst.peers:hgs",
-    "pyvrp": "clusterfirst.peers:pyvrp",
-    "ortools": "clusterfirst.peers:ortools",
-    "vroom": "clusterfirst.peers:vroom",
-    "cmd:": "clusterfirst.peers:outside_program",  # cmd:PROGRAM ...; takes it too
+    "hgs": "clusterfirst.experts.peers:hgs",
+    "pyvrp": "clusterfirst.experts.peers:pyvrp",
+    "ortools": "clusterfirst.experts.peers:ortools",
+    "vroom": "clusterfirst.experts.peers:vroom",
+    # cmd:PROGRAM ...; the function takes the words too
+    "cmd:": "clusterfirst.experts.peers:outside_program",
 }
 
 

@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from clusterfirst.assignment.packing import pack
 from clusterfirst.clock import Deadline
 from clusterfirst.decoding import warm_fallbacks
 from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
-from clusterfirst.packing import pack
-from clusterfirst.repair import repair_routes
-from clusterfirst.routing import QUICK, Clusters, TourSettings, improve, members
+from clusterfirst.search.repair import repair_routes
 from clusterfirst.solution import Solution, Verdict, judge
 from clusterfirst.solve_options import (
     ASSIGNMENTS,
@@ -36,6 +35,7 @@ from clusterfirst.solve_options import (
     SolveOptions,
     key_of,
 )
+from clusterfirst.tours.routing import QUICK, Clusters, TourSettings, improve, members
 
 __all__ = [
     "ASSIGNMENTS",
@@ -130,7 +130,7 @@ def _warm_once(method: str, model: str | None) -> None:
     _run_method(work, method)
     _safe_routes(toy, None, Deadline.after(1.0))
     if not METHODS[key_of(method)].startswith(PEERS):
-        from clusterfirst.polish import warm_up as warm_up_polish
+        from clusterfirst.search.polish import warm_up as warm_up_polish
 
         warm_up_polish()
     warm_fallbacks(toy)
@@ -239,7 +239,7 @@ def _run_method(work: Work, name: str) -> None:
 
 
 def _polish(work: Work, options: SolveOptions, deadline: Deadline) -> None:
-    from clusterfirst.polish import PolishSettings, polish
+    from clusterfirst.search.polish import PolishSettings, polish
 
     def offer(routes: list[list[int]], cost: float, seconds: float) -> None:
         work.offer([np.array(route, dtype=np.int64) for route in routes])

@@ -15,10 +15,10 @@ from clusterfirst.commands.reading import open_city
 from clusterfirst.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.bench import BenchOptions, BenchProgress
-    from clusterfirst.bench_report import Report
-    from clusterfirst.bench_rows import RowsFile
-    from clusterfirst.bench_sets import BenchSet
+    from clusterfirst.bench.compare import BenchOptions, BenchProgress
+    from clusterfirst.bench.report import Report
+    from clusterfirst.bench.rows import RowsFile
+    from clusterfirst.bench.sets import BenchSet
 
 PROGRESS_SECONDS = 10.0  # between lines of progress
 INTERRUPTED = 130
@@ -98,9 +98,9 @@ def bench(
     method always brings its twin: the same decoder with Fisher-Jaikumar's costs.
     Nothing is lost by a kill: what has a row in --out is not run again.
     """
-    from clusterfirst.bench import BenchOptions, with_ablation
-    from clusterfirst.bench_report import document, table
-    from clusterfirst.bench_rows import RowsFile
+    from clusterfirst.bench.compare import BenchOptions, with_ablation
+    from clusterfirst.bench.report import document, table
+    from clusterfirst.bench.rows import RowsFile
     from clusterfirst.instance import ROUNDINGS
 
     if bool(sets) == (city is not None):
@@ -145,9 +145,9 @@ def _compare(
     bench_set: BenchSet, references: str | None, wanted: BenchOptions, rows: RowsFile
 ) -> Report:
     """Run one set, print its table and write its files."""
-    from clusterfirst.bench import bench as run_bench
-    from clusterfirst.bench_report import make_report, write_report
-    from clusterfirst.bench_sets import with_references
+    from clusterfirst.bench.compare import bench as run_bench
+    from clusterfirst.bench.report import make_report, write_report
+    from clusterfirst.bench.sets import with_references
 
     if references is not None:
         say(f"{bench_set.name}: references {references} ...")
@@ -161,7 +161,7 @@ def _compare(
 
 def _open(names: list[str], request: dict[str, Any]) -> list[BenchSet]:
     """The sets that are here; a line for each whose data is not."""
-    from clusterfirst.bench_sets import DataNotHereError, SetRequest, open_set
+    from clusterfirst.bench.sets import DataNotHereError, SetRequest, open_set
 
     opened, missing = [], []
     for name in names:
@@ -176,7 +176,7 @@ def _open(names: list[str], request: dict[str, Any]) -> list[BenchSet]:
 
 
 def _city_days(name: str, day: dict[str, Any]) -> BenchSet:
-    from clusterfirst.bench_sets import city_set
+    from clusterfirst.bench.sets import city_set
 
     if day["count"] < 1:
         rule = "at least 1 is needed"

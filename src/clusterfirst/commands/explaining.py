@@ -13,9 +13,9 @@ from clusterfirst.commands.reading import Reader
 from clusterfirst.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.explain import Explanation
+    from clusterfirst.explaining.explain import Explanation
     from clusterfirst.instance import Instance
-    from clusterfirst.model_folder import Model
+    from clusterfirst.networks.model_folder import Model
     from clusterfirst.solution import Solution
 
 TABLES = (".csv", ".json")
@@ -65,7 +65,7 @@ def explain(
     the change of the total length if it moved there, and whether it fits. A model
     adds seeds, latent distances and the shares of the transport plan.
     """
-    from clusterfirst.explain import explain as explain_solution
+    from clusterfirst.explaining.explain import explain as explain_solution
 
     targets = [] if out is None else out
     for target in targets:
@@ -106,7 +106,7 @@ def _solved(instance: Instance, model: str | None, new_locations: str) -> Soluti
 def _write(target: Path, explanation: Explanation) -> None:
     import json
 
-    from clusterfirst.explain_picture import write_explanation
+    from clusterfirst.explaining.picture import write_explanation
     from clusterfirst.files.atomic import write_bytes
 
     suffix = target.suffix.lower()
@@ -157,7 +157,7 @@ def models(
 
     Exit code 0 means that all of them are sound, 2 that one is not.
     """
-    from clusterfirst.model_folder import find_model, read_model, shipped
+    from clusterfirst.networks.model_folder import find_model, read_model, shipped
 
     code, documents = 0, []
     for name in folders if folders else shipped():

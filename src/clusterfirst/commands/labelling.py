@@ -14,8 +14,8 @@ from clusterfirst.commands.console import emit, emit_json, say
 from clusterfirst.commands.reading import open_city
 
 if TYPE_CHECKING:
-    from clusterfirst.labels import LabelProgress
-    from clusterfirst.sources import Source
+    from clusterfirst.labels.making import LabelProgress
+    from clusterfirst.labels.sources import Source
 
 PROGRESS_SECONDS = 10.0  # between lines of progress
 
@@ -69,8 +69,8 @@ def label(
     Nothing is lost by a kill at any moment: what is left to do is the asked range
     minus what the folder holds. Each label is checked and its cost recomputed.
     """
-    from clusterfirst.labels import LabelOptions
-    from clusterfirst.labels import label as make_labels
+    from clusterfirst.labels.making import LabelOptions
+    from clusterfirst.labels.making import label as make_labels
 
     wanted = LabelOptions(
         customers=customers,
@@ -96,7 +96,7 @@ def label(
 @labels_app.command("show")
 def show(folders: LabelFolders, as_json: options.Json = False) -> int:
     """Read and check every label; print how many there are of which size."""
-    from clusterfirst.labels import read_labels
+    from clusterfirst.labels.making import read_labels
 
     labels = read_labels(*folders)
     facts = {
@@ -125,7 +125,7 @@ def import_set(
     capacity: options.Capacity = None,
 ) -> int:
     """Take over labels made elsewhere; all are checked, and one bad one refuses all."""
-    from clusterfirst.labels import import_labels
+    from clusterfirst.labels.making import import_labels
 
     count = import_labels(file, open_city(city), out, capacity=capacity)
     say(f"{count} new labels in {out}")
@@ -138,15 +138,15 @@ def merge_folders(
     out: Annotated[Path, typer.Option(help="A new folder.")],
 ) -> int:
     """Merge folders, of several machines say; the cheapest label of rivals stays."""
-    from clusterfirst.labels import merge
+    from clusterfirst.labels.making import merge
 
     say(f"{merge(folders, out)} labels in {out}")
     return 0
 
 
 def _source(name: str, seed: int, capacity: float | None) -> Source:
+    from clusterfirst.labels.sources import city_days, public_set, uniform, world
     from clusterfirst.sampling import PUBLIC_SETS
-    from clusterfirst.sources import city_days, public_set, uniform, world
 
     if name == "world":
         return world(seed=seed)

@@ -17,10 +17,10 @@ from clusterfirst.commands.reading import open_city
 from clusterfirst.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.sources import Source
-    from clusterfirst.training import TrainConfig
-    from clusterfirst.training_run import Report, TrainData
-    from clusterfirst.validation import Validation
+    from clusterfirst.labels.sources import Source
+    from clusterfirst.training.loop import TrainConfig
+    from clusterfirst.training.run import Report, TrainData
+    from clusterfirst.training.validation import Validation
 
 INTERRUPTED = 130
 LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
@@ -52,9 +52,9 @@ def pretrain(
     """
     _use_threads(threads)
     from clusterfirst.clock import Deadline
-    from clusterfirst.embed import SETTINGS
-    from clusterfirst.pretraining import Progress
-    from clusterfirst.pretraining import pretrain as run
+    from clusterfirst.networks.embed import SETTINGS
+    from clusterfirst.training.pretraining import Progress
+    from clusterfirst.training.pretraining import pretrain as run
 
     if settings not in SETTINGS:
         rule = f"one of {', '.join(SETTINGS)} is needed"
@@ -132,9 +132,9 @@ def train(
     exported, finished or not. Several processes: torchrun -m clusterfirst train ...
     """
     _use_threads(threads)
-    from clusterfirst.processes import joined
-    from clusterfirst.training_run import Ending, RunOptions
-    from clusterfirst.training_run import train as run
+    from clusterfirst.training.processes import joined
+    from clusterfirst.training.run import Ending, RunOptions
+    from clusterfirst.training.run import train as run
 
     with joined() as rank:
         if labels:
@@ -179,8 +179,8 @@ def learn(
     rest to references and measuring. The model is in OUT/model.
     """
     _use_threads(threads)
-    from clusterfirst.learning import LearnSettings, Listener
-    from clusterfirst.learning import learn as run
+    from clusterfirst.training.learning import LearnSettings, Listener
+    from clusterfirst.training.learning import learn as run
 
     settings = LearnSettings(hours, customers, workers, validate)
     show = _Line()
@@ -244,13 +244,13 @@ def _use_threads(threads: int | None) -> None:
     if threads is not None and threads < 1:
         rule = "at least 1 is needed"
         raise InputError(Problem("E404", "--threads", str(threads), rule))
-    from clusterfirst.processes import use_threads
+    from clusterfirst.training.processes import use_threads
 
     use_threads(threads or os.cpu_count() or 1)
 
 
 def _config(name: str | None, steps: int | None, seed: int | None) -> TrainConfig:
-    from clusterfirst.config_files import read_config
+    from clusterfirst.training.config_files import read_config
 
     if name is None:
         rule = "a name or a file is needed to train"
@@ -265,11 +265,11 @@ def _data(
     labels: list[Path], city: str | None, psi: Path | None, init: str | None
 ) -> tuple[TrainData, list[Source]]:
     """Read labels, table and first weights; the unpacked labels are let go."""
-    from clusterfirst.exporting import read_weights
-    from clusterfirst.label_pool import LabelPool
-    from clusterfirst.labelset import read_labels
-    from clusterfirst.pretraining import load_psi
-    from clusterfirst.training_run import TrainData
+    from clusterfirst.labels.labelset import read_labels
+    from clusterfirst.labels.pool import LabelPool
+    from clusterfirst.training.exporting import read_weights
+    from clusterfirst.training.pretraining import load_psi
+    from clusterfirst.training.run import TrainData
 
     found = read_labels(*labels)
     data = TrainData(LabelPool.of_set(found))
@@ -295,7 +295,11 @@ def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
 def _validation(
     sources: list[Source], about: tuple[int, int, int], folder: Path
 ) -> Validation:
-    from clusterfirst.validation import ValidationPlan, first_source, make_validation
+    from clusterfirst.training.validation import (
+        ValidationPlan,
+        first_source,
+        make_validation,
+    )
 
     count, customers, workers = about
     seconds = max(0.25, (customers / 100) ** 2)
@@ -305,7 +309,7 @@ def _validation(
 
 
 def _export(run: Path, model: Path | None, weights: Path | None) -> None:
-    from clusterfirst import exporting
+    from clusterfirst.training import exporting
 
     command = shlex.join(["clusterfirst", *sys.argv[1:]])
     if model is not None:

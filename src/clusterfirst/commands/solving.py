@@ -17,8 +17,8 @@ from clusterfirst.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
     from clusterfirst.instance import Instance
-    from clusterfirst.routing import Clusters
     from clusterfirst.solver import Result, SolveOptions
+    from clusterfirst.tours.routing import Clusters
 
 
 def solve(

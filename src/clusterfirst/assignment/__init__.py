@@ -1,0 +1,1 @@
+"""The capacitated assignment: HiGHS exact, sparse and hard; fast; packing."""

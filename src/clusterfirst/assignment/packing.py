@@ -1,0 +1,134 @@
+"""Making customers fit: the repair of clusters, and bin packing with a proof.
+
+Without a fleet limit everything that fits in a vehicle alone can be served, so the
+repair always ends. With a limit it is bin packing: found, proven impossible in
+words, or not found in time (and then not called impossible).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from clusterfirst.assignment.highs import AssignSettings, assign_exact
+from clusterfirst.assignment.incumbent import by_prices, is_within
+from clusterfirst.assignment.problem import AssignProblem, Status
+from clusterfirst.clock import Deadline
+from clusterfirst.errors import InfeasibleError, NotFoundInTimeError, Problem
+from clusterfirst.instance import IntArray
+
+SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
+
+
+def repair(problem: AssignProblem, limit: int, deadline: Deadline) -> IntArray | None:
+    """Labels within capacity, near the cheap vehicles, or None above the limit.
+
+    Customers go, largest first, to the vehicle that capacity prices give them, or
+    else to their cheapest one with room; the rest to the fullest vehicle that takes
+    them, or to a new one. It always succeeds when
+    `limit` is the number of customers and each of them fits in a vehicle.
+    """
+    demands = np.ascontiguousarray(problem.demands, dtype=np.int64)
+    n = len(demands)
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(-demands, kind="stable")
+    candidates = problem.candidates
+    if candidates is None:
+        columns = np.arange(problem.vehicles, dtype=np.int64)
+        candidates = np.broadcast_to(columns, problem.cost.shape)
+    candidates = np.ascontiguousarray(candidates)
+    cost = np.ascontiguousarray(problem.cost, dtype=np.float64)
+    room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
+    balanced, _ = by_prices((cost, candidates, demands, room), deadline)
+    by_cost = np.take_along_axis(
+        candidates, np.argsort(cost, axis=1, kind="stable"), axis=1
+    )
+    wishes = np.column_stack([balanced, by_cost])
+    labels = _fit(order, wishes, demands, problem.capacity)
+    return labels if labels.max() < limit else None
+
+
+def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> IntArray:
+    """Labels (n,) of a packing into at most `limit` vehicles of `capacity`."""
+    n = len(demands)
+    demands = np.ascontiguousarray(demands, dtype=np.int64)
+    needed = packing_bound(demands, capacity)
+    if needed > limit:
+        rule = (
+            f"infeasible: proven by counting: demands cannot be split, and need at "
+            f"least {needed} vehicles of this capacity"
+        )
+        raise InfeasibleError(Problem("E203", "vehicles", f"a limit of {limit}", rule))
+    rng = np.random.default_rng(0)
+    nowhere = np.full((n, 1), -1, dtype=np.int64)
+    order = np.argsort(-demands, kind="stable")
+    for _ in range(SHUFFLES):
+        labels = _fit(order, nowhere, demands, capacity)
+        if labels.max(initial=-1) < limit:
+            return labels
+        if deadline.passed():
+            break
+        # Nearly decreasing orders pack best; a little noise explores around them.
+        order = np.argsort(-demands * rng.uniform(0.75, 1.25, n), kind="stable")
+    return _pack_exactly(demands, capacity, limit, deadline)
+
+
+def packing_bound(demands: IntArray, capacity: int) -> int:
+    """Fewest vehicles by Martello and Toth's bound L2, in exact integers."""
+    bound = -(-int(demands.sum()) // capacity)
+    small = np.unique(demands[2 * demands <= capacity])
+    for threshold in (0, *small.tolist()):
+        alone = int((demands > capacity - threshold).sum())
+        half = demands[(demands <= capacity - threshold) & (2 * demands > capacity)]
+        rest = demands[(2 * demands <= capacity) & (demands >= threshold)]
+        spare = len(half) * capacity - int(half.sum())
+        more = max(0, -(-(int(rest.sum()) - spare) // capacity))
+        bound = max(bound, alone + len(half) + more)
+    return bound
+
+
+def _pack_exactly(
+    demands: IntArray, capacity: int, limit: int, deadline: Deadline
+) -> IntArray:
+    """Ask HiGHS; costs prefer low vehicle numbers, which breaks the symmetry."""
+    n = len(demands)
+    cost = np.broadcast_to(np.arange(limit) / max(limit, 1), (n, limit)).copy()
+    problem = AssignProblem(cost, demands, capacity, limit)
+    settings = AssignSettings(mip_gap=math.inf, seconds=math.inf)
+    answer = assign_exact(problem, settings, deadline)
+    if is_within(answer.labels, demands, np.full(limit, capacity)):
+        return answer.labels
+    if answer.status is Status.INFEASIBLE:
+        rule = f"infeasible: proven ({answer.note}): demands do not pack into them"
+        raise InfeasibleError(Problem("E203", "vehicles", f"a limit of {limit}", rule))
+    rule = "no packing into them was found in time; it is not proven infeasible"
+    raise NotFoundInTimeError(Problem("E204", "vehicles", f"a limit of {limit}", rule))
+
+
+@njit(cache=True)
+def _fit(
+    order: IntArray, preferred: IntArray, demands: IntArray, capacity: int
+) -> IntArray:
+    """First preferred vehicle with room, else best fit, else a new vehicle."""
+    n = len(order)
+    labels = np.full(n, -1, np.int64)
+    left = np.full(n + preferred.max() + 2, capacity, np.int64)
+    opened = preferred.max() + 1
+    for i in order:
+        d = demands[i]
+        for j in preferred[i]:
+            if j >= 0 and left[j] >= d:
+                labels[i] = j
+                break
+        if labels[i] < 0:
+            tightest = opened
+            for j in range(opened):
+                if left[j] >= d and (tightest == opened or left[j] < left[tightest]):
+                    tightest = j
+            labels[i] = tightest
+            opened = max(opened, tightest + 1)
+        left[labels[i]] -= d
+    return labels

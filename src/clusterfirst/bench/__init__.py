@@ -1,0 +1,1 @@
+"""Methods at equal seconds on equal cores."""

@@ -1,0 +1,1 @@
+"""Cluster-first methods by hand, and savings."""

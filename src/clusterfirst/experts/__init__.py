@@ -1,0 +1,1 @@
+"""Solvers we learn from and compare with, each in a process of its own."""

@@ -1,0 +1,1 @@
+"""Why a customer is where it is."""

@@ -1,0 +1,1 @@
+"""Expert solutions: where instances come from, shards on disk, reading and making."""

@@ -1,0 +1,1 @@
+"""The networks, from nodes to latent distances, and models on disk."""

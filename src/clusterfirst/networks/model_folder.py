@@ -1,0 +1,268 @@
+"""Models as folders: weights, configuration, card, provenance, all hashed.
+
+`model.safetensors` (weights, the frozen Psi and the city's coordinates for models of
+one city), `config.json`, `provenance.json`, `README.md` (the model card) and
+`manifest.json` with the SHA-256 of each. Loading checks the hashes, the shapes and
+that every number is finite, and never unpickles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from clusterfirst.city import City
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.instance import Instance, IntArray
+from clusterfirst.networks.model import ModelConfig, Router
+from clusterfirst.training.checkpoint import MANIFEST, write_folder
+
+FORMAT = 1
+WEIGHTS = "model.safetensors"
+FILES = (WEIGHTS, "config.json", "provenance.json", "README.md")
+CITY_COORDS = "city.coords"
+MAX_BYTES = 200_000_000
+MATCH = 1e-6  # of the city's extent: how near a location must be to be known
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained router, and what it was trained for."""
+
+    name: str
+    router: Router
+    provenance: dict[str, Any]  # passes, hours, labels, trained range, validation gap
+    city: City | None = None  # for models with the psi input
+
+    @property
+    def config(self) -> ModelConfig:
+        """The configuration of the networks."""
+        return self.router.config
+
+    @cached_property
+    def _tree(self) -> Any:
+        from scipy.spatial import cKDTree
+
+        assert self.city is not None
+        return cKDTree(self.city.coords)
+
+    def rows_of(self, instance: Instance, *, borrow: bool = False) -> IntArray | None:
+        """Rows of the model's city, or None for models that need no city.
+
+        An instance that does not remember its rows is matched by position;
+        `borrow` lets an unknown location use its nearest known one.
+        """
+        if self.city is None:
+            return None
+        if instance.city_rows is not None and instance.city_hash == self.city.hash:
+            if instance.city_rows.max(initial=0) > self.city.num_locations:
+                got = f"row {instance.city_rows.max()}"
+                rule = f"the city has {self.city.num_locations} locations"
+                raise InputError(Problem("E405", "city_rows", got, rule))
+            return instance.city_rows
+        if instance.coords is None or instance.metric != self.city.metric:
+            rule = f"model {self.name} knows its city by {self.city.metric} coordinates"
+            raise InputError(Problem("E405", "instance", instance.metric, rule))
+        away, rows = self._tree.query(instance.coords)
+        extent = float(np.ptp(self.city.coords, axis=0).max())
+        unknown = np.flatnonzero(away > MATCH * extent)
+        if len(unknown) and not borrow:
+            worst = int(unknown[np.argmax(away[unknown])])
+            rule = (
+                f"model {self.name} knows only the locations of its city, and "
+                f"{instance.ids[worst]} is {away[worst]:.4g} from the nearest; use "
+                "--new-locations nearest, or --model general"
+            )
+            got = f"{len(unknown)} unknown locations"
+            raise InputError(Problem("E405", "instance", got, rule))
+        found: IntArray = rows.astype(np.int64)
+        return found
+
+
+def save_model(folder: Path, model: Model, card: str) -> None:
+    """Write a model folder in one step."""
+    tensors = {k: v.detach().contiguous() for k, v in model.router.state_dict().items()}
+    config: dict[str, Any] = {"format": FORMAT, "networks": model.config.as_dict()}
+    if model.city is not None:
+        tensors[CITY_COORDS] = torch.from_numpy(model.city.coords.copy())
+        config["city"] = {
+            "name": model.city.name,
+            "metric": model.city.metric,
+            "sha256": model.city.hash,
+        }
+    write_folder(
+        folder,
+        {
+            WEIGHTS: save(tensors),
+            "config.json": json.dumps(config, indent=1).encode(),
+            "provenance.json": json.dumps(model.provenance, indent=1).encode(),
+            "README.md": card.encode(),
+        },
+    )
+
+
+def load_model(name: str | Path) -> Model:
+    """Load a shipped model by name, or a model folder by path; each one once.
+
+    A folder that was written again has another manifest and is read again.
+    """
+    folder = find_model(name)
+    try:
+        manifest = (folder / MANIFEST).read_bytes()
+    except OSError as error:
+        raise _damaged(folder, error) from error
+    return _loaded(folder.resolve(), manifest)
+
+
+@lru_cache(maxsize=8)
+def _loaded(folder: Path, manifest: bytes) -> Model:
+    return read_model(folder)
+
+
+def find_model(name: str | Path) -> Path:
+    """Return the folder of a shipped model or of a path, if it is a model's."""
+    folder = shipped().get(str(name), Path(name))
+    if not _is_model(folder):
+        known = ", ".join(shipped()) or "none"
+        rule = f"no such model folder; shipped models: {known}"
+        raise InputError(Problem("E403", "model", str(name), rule))
+    return folder
+
+
+def read_model(folder: Path) -> Model:
+    """Read and verify a model folder, whatever was read before."""
+    try:
+        files = _read(folder)
+        config = _object(files, "config.json")
+        provenance = _object(files, "provenance.json")
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, error) from error
+    if config.get("format") != FORMAT:
+        rule = f"this program reads model format {FORMAT}"
+        got = str(config.get("format"))
+        raise InputError(Problem("E708", f"model {folder.name}", got, rule))
+    try:
+        tensors = load(files[WEIGHTS])
+    except (ValueError, KeyError, SafetensorError) as error:
+        raise _damaged(folder, error) from error
+    networks = ModelConfig.from_dict(config.get("networks"))
+    city = None
+    if networks.input == "psi":
+        coords = tensors.pop(CITY_COORDS, None)
+        city = _city(folder.name, config.get("city"), coords, networks.psi_rows)
+    return Model(folder.name, _router(folder.name, networks, tensors), provenance, city)
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        return (folder / MANIFEST).is_file()
+    except OSError:  # for example a name that is too long
+        return False
+
+
+def _damaged(folder: Path, error: Exception) -> InputError:
+    rule = "the folder is damaged; install or train the model again"
+    return InputError(Problem("E701", f"model {folder.name}", str(error), rule))
+
+
+def _read(folder: Path) -> dict[str, bytes]:
+    """The files of a model, each as its manifest says; no other file is opened."""
+    files = {}
+    manifest = _parsed((folder / MANIFEST).read_bytes(), MANIFEST)
+    if set(manifest) != set(FILES):
+        raise ValueError(f"{MANIFEST} does not list {', '.join(FILES)}")
+    for name in FILES:
+        place, expected = folder / name, manifest[name]
+        if not place.is_file() or place.stat().st_size > MAX_BYTES:
+            raise ValueError(f"{name} is missing, or larger than {MAX_BYTES} bytes")
+        files[name] = place.read_bytes()
+        found = hashlib.sha256(files[name]).hexdigest()
+        if not isinstance(expected, dict) or expected.get("sha256") != found:
+            raise ValueError(f"{name} does not match its SHA-256 in {MANIFEST}")
+    return files
+
+
+def _object(files: dict[str, bytes], name: str) -> dict[str, Any]:
+    return _parsed(files[name], name)
+
+
+def _parsed(data: bytes, name: str) -> dict[str, Any]:
+    """A JSON object, or ValueError."""
+    try:
+        values = json.loads(data)
+    except RecursionError:
+        values = None
+    except ValueError as error:
+        raise ValueError(f"{name} is not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{name} is no JSON object")
+    return values
+
+
+def _router(name: str, config: ModelConfig, tensors: dict[str, Tensor]) -> Router:
+    """Networks with these weights; wrong names, shapes and numbers are refused."""
+    with torch.device("meta"):  # shapes without memory: config.json may be anyone's
+        router = Router(config)
+    for key, wanted in router.state_dict().items():
+        found = tensors.get(key)
+        if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            got = f"{key} {_kind(found)}"
+            rule = f"config.json asks for {_kind(wanted)}"
+            raise InputError(Problem("E704", f"model {name}", got, rule))
+        _require_finite(name, key, found)
+    for key in tensors.keys() - router.state_dict().keys():
+        rule = "config.json knows no weights of this name"
+        raise InputError(Problem("E704", f"model {name}", key, rule))
+    router.load_state_dict(tensors, assign=True)
+    return router.eval()
+
+
+def _kind(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "missing"
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _require_finite(name: str, key: str, tensor: Tensor) -> None:
+    if not bool(torch.isfinite(tensor).all()):
+        rule = "every number must be finite"
+        raise InputError(Problem("E705", f"model {name}", key, rule))
+
+
+def _city(name: str, about: Any, coords: Tensor | None, rows: int) -> City:
+    """The city a model was trained for, checked against its hash."""
+    keys = ("metric", "name", "sha256")
+    listed = isinstance(about, dict) and all(
+        isinstance(about.get(key), str) for key in keys
+    )
+    if not listed or coords is None or _kind(coords) != f"float64 [{rows}, 2]":
+        got = f"{CITY_COORDS} {_kind(coords)}"
+        rule = f"a city with {', '.join(keys)} and one place per row of Psi is needed"
+        raise InputError(Problem("E704", f"model {name}", got, rule))
+    _require_finite(name, CITY_COORDS, coords)
+    city = City(coords.numpy(), metric=about["metric"], name=about["name"])
+    if city.hash != about["sha256"]:
+        rule = "the stored city must match its hash"
+        raise InputError(Problem("E706", f"model {name}", city.hash, rule))
+    return city
+
+
+def shipped() -> dict[str, Path]:
+    """Models that come with the package, by name."""
+    root = Path(str(resources.files("clusterfirst"))) / "models"
+    return {
+        folder.name: folder
+        for folder in sorted(root.glob("*"))
+        if (folder / MANIFEST).is_file()
+    }

@@ -1,0 +1,194 @@
+"""From instances to scores with a trained model: numpy outside, torch inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from clusterfirst.instance import FloatArray, Instance, IntArray
+from clusterfirst.method import ScoreStream, Work
+from clusterfirst.networks.cluster import SeedBatch
+from clusterfirst.networks.inputs import NodeArrays, NodeBatch, collate
+from clusterfirst.networks.model import Router
+from clusterfirst.networks.model_folder import load_model
+from clusterfirst.networks.seeds import SeedOutput, decode_seeds
+from clusterfirst.networks.transport import (
+    INFERENCE,
+    SinkhornSettings,
+    TransportProblem,
+    sinkhorn,
+)
+from clusterfirst.scores import Scores
+
+DEFAULT_MODEL = "general"
+SHOT_NOISE = 0.5  # Gumbel noise on the seed logits of every shot but the first
+MIRRORS = 8
+FAR = 1e3  # cost, for the plan, of a seed that is no candidate
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch after phase 1; phase 2 may then run for several fleet sizes."""
+
+    instances: Sequence[Instance]
+    nodes: NodeBatch
+    output: SeedOutput
+
+
+def node_arrays(instance: Instance, rows: IntArray | None = None) -> NodeArrays:
+    """Return what the networks may see of an instance."""
+    return NodeArrays(
+        instance.plane, instance.demand_units, instance.capacity_units, rows
+    )
+
+
+class NeuralScorer:
+    """Scores of one instance at any fleet size; the encoder runs once."""
+
+    def __init__(
+        self, router: Router, instance: Instance, rows: IntArray | None = None
+    ) -> None:
+        self.router, self.instance = router, instance
+        self.encoded = encode(router, [instance], [rows])
+
+    def __call__(self, vehicles: int, noise: float = 0.0, seed: int = 0) -> Scores:
+        """Return seeds and costs for this fleet; with noise, of another seed set."""
+        return score(self.router, self.encoded, [vehicles], noise=noise, seed=seed)[0]
+
+
+def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
+    """Encode the instance now; yield scores for each shot and fleet when asked."""
+    model = load_model(work.model or DEFAULT_MODEL)
+    rows = model.rows_of(work.instance, borrow=work.new_locations == "nearest")
+    scorer = NeuralScorer(model.router, work.instance, rows)
+    return _each_shot(work, scorer, fleets)
+
+
+def _mirrored(instance: Instance, number: int) -> Instance:
+    """One of the eight symmetries of a square, within the day's own box."""
+    assert instance.coords is not None
+    points = instance.coords
+    flipped = points.min(axis=0) + points.max(axis=0) - points
+    points = np.where([bool(number & 1), bool(number & 2)], flipped, points)
+    points = points[:, ::-1] if number & 4 else points
+    return Instance(instance.demands, instance.capacity, coords=points)
+
+
+def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreStream:
+    # Raw coordinates are not invariant: mirrored copies of the map are other shots.
+    raw = plain.router.config.input == "xy" and work.instance.metric == "euclidean"
+    for shot in range(work.shots):
+        scorer = plain
+        if raw and shot % MIRRORS:
+            view = _mirrored(work.instance, shot % MIRRORS)
+            scorer = NeuralScorer(plain.router, view)
+        for vehicles in fleets:
+            scores = scorer(vehicles, SHOT_NOISE if shot else 0.0, work.seed + shot)
+            if work.assign in ("sparse", "hard"):
+                scores = replace(scores, plan=transport_plan(work.instance, scores))
+            yield scores
+
+
+@torch.inference_mode()
+def encode(
+    router: Router,
+    instances: Sequence[Instance],
+    rows: Sequence[IntArray | None],
+) -> Encoded:
+    """Phase 1 for a batch of instances (with their city rows, for psi)."""
+    router.eval()
+    arrays = [node_arrays(i, r) for i, r in zip(instances, rows, strict=True)]
+    nodes = collate(arrays, router.config.neighbours)
+    return Encoded(instances, nodes, router.encode(nodes))
+
+
+@torch.inference_mode()
+def score(
+    router: Router,
+    encoded: Encoded,
+    vehicles: Sequence[int],
+    *,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> list[Scores]:
+    """Phase 2: pick seeds and score each customer at its candidates.
+
+    `noise` perturbs the seed scores (Gumbel) to draw other seed sets.
+    """
+    picked = _pick(router, encoded, vehicles, noise, seed)
+    K = max(1, max(len(seeds) for seeds in picked))
+    index = np.zeros((len(picked), K), dtype=np.int64)
+    real = np.zeros((len(picked), K), dtype=bool)
+    for b, seeds in enumerate(picked):
+        index[b, : len(seeds)] = seeds
+        real[b, : len(seeds)] = True
+    batch = SeedBatch(torch.from_numpy(index), torch.from_numpy(real))
+    candidates = router.candidates(encoded.nodes, batch)
+    out = router.score(encoded.output.hidden, encoded.nodes, batch, candidates)
+    found = torch.where(out.valid, out.candidates, -1).numpy()
+    cost = torch.where(out.valid, out.cost, torch.inf).double().numpy()
+    results = []
+    for b, instance in enumerate(encoded.instances):
+        n, width = instance.num_customers, min(len(picked[b]), found.shape[2])
+        results.append(Scores(picked[b], cost[b, :n, :width], found[b, :n, :width]))
+    return results
+
+
+def _pick(
+    router: Router,
+    encoded: Encoded,
+    vehicles: Sequence[int],
+    noise: float,
+    seed: int,
+) -> list[IntArray]:
+    """Seed tokens (customer rows) of each instance, padding dropped."""
+    packing = router.config.packing
+    logit = encoded.output.logit.numpy()
+    contrast = encoded.output.contrast.numpy()
+    lists = encoded.nodes.lists
+    picked = []
+    for b, instance in enumerate(encoded.instances):
+        n = instance.num_customers
+        scores = logit[b, 1 : n + 1]
+        if noise:
+            rng = np.random.default_rng([seed, b])
+            scores = scores + noise * rng.gumbel(size=n).astype(np.float32)
+        demands = instance.demand_units[1:]
+        around = np.empty((n, 0), dtype=np.int64)
+        if packing.neighbours_only:
+            near = lists.index[b, 1 : n + 1, 2:].numpy() - 1
+            around = np.where(lists.valid[b, 1 : n + 1, 2:].numpy(), near, -1)
+        limits = packing.limits(
+            int(demands.sum()), instance.capacity_units, vehicles[b]
+        )
+        seeds = decode_seeds(scores, contrast[b, 1 : n + 1], demands, limits, around)
+        picked.append(seeds[seeds >= 0] + 1)
+    return picked
+
+
+@torch.inference_mode()
+def transport_plan(
+    instance: Instance, scores: Scores, settings: SinkhornSettings = INFERENCE
+) -> FloatArray:
+    """(n, K) shares Y of each customer over the vehicles (the paper, 2.3)."""
+    n, K = instance.num_customers, len(scores.seeds)
+    cost = np.full((n, K), FAR)
+    if scores.candidates is None:
+        cost = scores.cost
+    else:
+        rows, slots = np.nonzero(scores.candidates >= 0)
+        cost[rows, scores.candidates[rows, slots]] = scores.cost[rows, slots]
+    total = int(instance.demand_units.sum())
+    slack = max(0, K * instance.capacity_units - total) / instance.capacity_units
+    problem = TransportProblem(
+        torch.from_numpy(cost)[None],
+        torch.from_numpy(instance.demand_units[1:] / instance.capacity_units)[None],
+        torch.tensor([slack], dtype=torch.float64),
+        torch.ones(1, K, dtype=torch.bool),
+        torch.ones(1, n, dtype=torch.bool),
+    )
+    plan: FloatArray = sinkhorn(problem, settings).y[0].numpy()
+    return plan

@@ -1,0 +1,183 @@
+"""Phase 1: which customers stand for the routes (the paper, Section 2.2).
+
+The Seed Transformer scores every customer as a seed and places it in a contrastive
+space; capacity-aware greedy decoding (Algorithm 1) then picks K seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from clusterfirst.instance import IntArray
+from clusterfirst.networks.inputs import (
+    PAIR_FEATURES,
+    InputKind,
+    NodeBatch,
+    NodeInput,
+    Tokens,
+    pair_features,
+)
+from clusterfirst.networks.layers import MLP, Encoder, EncoderShape
+
+PAIR_HIDDEN = 32
+
+
+@dataclass(frozen=True)
+class SeedOutput:
+    """What the Seed Transformer says of each token."""
+
+    hidden: Tensor  # (B, T, D), the H of the paper
+    logit: Tensor  # (B, T) seed logits, p = sigmoid
+    contrast: Tensor  # (B, T, E) unit vectors, the Z of the paper
+
+
+class SeedTransformer(nn.Module):
+    """Encoder with a seed head and a contrastive head."""
+
+    def __init__(
+        self,
+        kind: InputKind,
+        shape: EncoderShape,
+        *,
+        raw_demand: bool,
+        psi: Tensor | None,
+    ) -> None:
+        super().__init__()
+        width = shape.width
+        self.input = NodeInput(kind, width, raw_demand=raw_demand, psi=psi)
+        self.encoder = Encoder(shape)
+        self.seed_head = MLP(width, width, 1)
+        self.contrast_head = MLP(width, width, width // 2)
+        if shape.pair_width:
+            self.pair = MLP(PAIR_FEATURES, PAIR_HIDDEN, shape.pair_width)
+
+    def forward(self, batch: NodeBatch) -> SeedOutput:
+        """Encode the depot and all customers."""
+        pair = None
+        if hasattr(self, "pair"):
+            tokens = Tokens(batch.position, batch.demand, node_roles(batch))
+            pair = self.pair(pair_features(tokens, batch.lists.index))
+        hidden = self.encoder(self.input(batch), batch.lists, pair)
+        contrast = nn.functional.normalize(self.contrast_head(hidden), dim=-1)
+        return SeedOutput(hidden, self.seed_head(hidden)[..., 0], contrast)
+
+
+def node_roles(batch: NodeBatch) -> Tensor:
+    """(B, T) 0 for the depot, 1 for customers."""
+    role = torch.ones_like(batch.rows)
+    role[:, 0] = 0
+    return role
+
+
+@dataclass(frozen=True)
+class PackingRule:
+    """How a seed's vehicle is filled while decoding.
+
+    The paper fills to Q among all customers. Filling to the mean load instead makes
+    an extra vehicle real (with Q the pool is often empty before its turn), and
+    packing among neighbours only keeps far customers, which may look alike to a
+    local network, out of it.
+    """
+
+    fill: str = "capacity"  # or "mean"
+    neighbours_only: bool = False
+
+    def limits(self, total: int, capacity: int, vehicles: int) -> Limits:
+        """The limits of one instance, in exact units."""
+        if self.fill == "capacity":
+            return Limits(vehicles, capacity, reserve=False)
+        return Limits(vehicles, -(-total // max(1, vehicles)), reserve=True)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many seeds are wanted, and when a simulated vehicle is full."""
+
+    seeds: int  # K
+    fill: int  # load
+    reserve: bool  # leave a customer for each seed still to be drawn
+
+
+def decode_seeds(
+    score: npt.NDArray[np.float32],
+    contrast: npt.NDArray[np.float32],
+    demands: IntArray,
+    limits: Limits,
+    around: IntArray,
+) -> IntArray:
+    """Pick seeds greedily (Algorithm 1); -1 pads when the pool is empty.
+
+    Parameters
+    ----------
+    score
+        (n,) seed logits.
+    contrast
+        (n, E) unit vectors.
+    demands
+        (n,) exact units.
+    limits
+        Number of seeds and load of their simulated vehicles.
+    around
+        (n, L) customers to pack from, -1 padded; an array of width 0 means all.
+
+    One row of similarities is computed at a time, so memory stays O(n).
+    """
+    chosen: Any = _decode(
+        np.ascontiguousarray(score, dtype=np.float32),
+        np.ascontiguousarray(contrast, dtype=np.float32),
+        np.ascontiguousarray(demands, dtype=np.int64),
+        np.int64(limits.seeds),
+        np.int64(limits.fill),
+        limits.reserve,
+        np.ascontiguousarray(around, dtype=np.int64),
+    )
+    seeds: IntArray = chosen
+    return seeds
+
+
+@numba.njit(cache=True)
+def _decode(score, contrast, demands, count, fill, reserve, around):  # type: ignore[no-untyped-def]  # compiled
+    """Lines 7 to 22 of Algorithm 1 over one instance."""
+    n = len(score)
+    free = np.ones(n, dtype=np.bool_)
+    seeds = np.full(count, -1, dtype=np.int64)
+    order = np.argsort(-score, kind="mergesort")
+    at = 0
+    left = n
+    everyone = np.arange(n)
+    for k in range(count):
+        while at < n and not free[order[at]]:
+            at += 1
+        if at == n:
+            break
+        seed = order[at]
+        seeds[k] = seed
+        free[seed] = False
+        left -= 1
+        load = demands[seed]
+        if around.shape[1] > 0:
+            near = around[seed]
+            near = near[near >= 0]
+            pool = near[free[near]]
+        else:
+            pool = everyone[free]
+        similarity = np.empty(len(pool), dtype=np.float32)
+        for i in range(len(pool)):
+            similarity[i] = np.dot(contrast[pool[i]], contrast[seed])
+        for i in np.argsort(-similarity, kind="mergesort"):
+            customer = pool[i]
+            if reserve and left < count - k:
+                break  # as many customers are left as seeds
+            # What does not fit is skipped; it does not end the packing.
+            if load + demands[customer] <= fill:
+                load += demands[customer]
+                free[customer] = False
+                left -= 1
+    return seeds

@@ -1,0 +1,1 @@
+"""Local search between routes, repair of routes, and recombination."""

@@ -1,0 +1,228 @@
+"""Better routes until the deadline: the anytime part of `solve`.
+
+From any feasible routes: local search, then ruin and recreate while the temperature
+falls with the share of the time that is used. Two threads work at once: on two halves
+of the map, cut anew along another line from time to time so that no seam stays, or,
+when the instance is small, on two copies of which the better one survives.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clusterfirst.clock import Deadline
+from clusterfirst.compiled import Ground
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.instance import FloatArray, Instance
+from clusterfirst.search.local_search import descend, notes_for
+from clusterfirst.search.regions import (
+    Region,
+    Routes,
+    halves,
+    make_region,
+    too_large,
+    whole_ground,
+)
+from clusterfirst.search.ruin_recreate import anneal
+from clusterfirst.solution import Solution, judge
+
+NEIGHBOURS = 30
+SMALLEST_CUT = 300  # customers; below, two copies instead of two halves
+# Temperatures in mean distances to the ten nearest neighbours. The best first one grows
+# with the iterations per customer: 0.1 at 5, 0.2 at 20, 0.4 at 80, 1 at 400 (LOG.md).
+HOT_EACH, HOTTEST, COLD = 0.045, 1.0, 0.05
+SPEED = 150_000  # iterations per second and thread, to foresee a run by the clock
+CHUNK = 500  # iterations between two looks at the clock
+LOOKS = 1000  # customers looked at by the descent between two looks at the clock
+ROUNDS = 16  # times the map is cut, at least
+MOST_ROUNDS = 200
+ROUND_SECONDS = 0.2  # of a longer run, plus this per customer: a cut costs 10 us each
+ROUND_SECONDS_EACH = 2e-4
+TIDY_SECONDS_EACH = 5e-6  # kept back for reading and judging the answer
+GOLDEN = 0.6180339887498949  # its multiples spread cutting lines evenly
+
+OnImprovement = Callable[[Routes, float, float], None]
+
+
+@dataclass(frozen=True)
+class PolishSettings:
+    """`iterations` per thread (rounded up to CHUNK) end the search, repeatably."""
+
+    seed: int = 0
+    iterations: int | None = None
+    threads: int = 2
+
+
+@dataclass(frozen=True)
+class Polished:
+    """Routes never worse than the start."""
+
+    routes: Routes
+    cost: float
+    history: list[tuple[float, float]]  # (seconds, cost), the start first
+    note: str = ""  # why nothing was tried, if so
+
+
+@dataclass(frozen=True)
+class _Budget:
+    """How much of the allowed time or iterations is used."""
+
+    start: float
+    seconds: float
+    iterations: float
+
+    @classmethod
+    def of(
+        cls, instance: Instance, settings: PolishSettings, deadline: Deadline
+    ) -> _Budget:
+        left = deadline.left() - TIDY_SECONDS_EACH * instance.num_customers
+        limit = math.inf if settings.iterations is None else settings.iterations
+        return cls(time.perf_counter(), max(left, 1e-9), max(limit, 1))
+
+    def used(self, done: int) -> float:
+        passed = time.perf_counter() - self.start
+        return max(passed / self.seconds, done / self.iterations)
+
+
+def polish(
+    instance: Instance,
+    routes: Sequence[Sequence[int]],
+    settings: PolishSettings,
+    deadline: Deadline,
+    on_improvement: OnImprovement | None = None,
+) -> Polished:
+    """Improve feasible routes until the deadline or the number of iterations.
+
+    Parameters
+    ----------
+    routes
+        Customer rows of each route, from any method.
+    on_improvement
+        Called with (routes, cost, seconds) from this thread.
+    """
+    start = time.perf_counter()
+    verdict = judge(instance, Solution(routes))
+    if not verdict.feasible:
+        raise InputError(verdict.violations)
+    if deadline.left() == math.inf and settings.iterations is None:
+        rule = "a time limit or a number of iterations is needed"
+        raise InputError(Problem("E404", "polish", "neither", rule))
+    current: Routes = [list(route) for route in routes]
+    best = Polished(current, verdict.cost, [(0.0, verdict.cost)])
+    note = too_large(instance)
+    if instance.num_customers < 2 or deadline.passed() or note:
+        return replace(best, note=note)
+    search = _Search(instance, settings, _Budget.of(instance, settings, deadline))
+    with ThreadPoolExecutor(settings.threads) as pool:
+        for step in range(search.rounds):
+            if search.used() >= 1.0:
+                break
+            regions = search.regions(current, step)
+            search.done = max(pool.map(search.work, regions, [step] * len(regions)))
+            current, found = search.merge(regions)
+            if _length(instance, found) < best.cost * (1 - 1e-12):
+                cost = judge(instance, Solution(found)).cost
+                seconds = time.perf_counter() - start
+                best = Polished(found, cost, [*best.history, (seconds, cost)])
+                if on_improvement is not None:
+                    on_improvement(found, cost, seconds)
+    return best
+
+
+def warm_up() -> None:
+    """Compile the kernels, or load them from numba's cache, before they are needed."""
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    square = Instance(demands=np.array([0, 1, 1, 1]), capacity=2, coords=corners)
+    settings = PolishSettings(iterations=1, threads=1)
+    polish(square, [[1], [2], [3]], settings, Deadline.never())
+
+
+def _length(instance: Instance, routes: Routes) -> float:
+    flat = np.concatenate([[0, *route] for route in routes])
+    return float(instance.lengths(flat, np.append(flat[1:], 0)).sum())
+
+
+class _Search:
+    """What stays the same between rounds."""
+
+    def __init__(
+        self, instance: Instance, settings: PolishSettings, budget: _Budget
+    ) -> None:
+        self.instance = instance
+        self.settings = settings
+        self.budget = budget
+        self.ground: Ground = whole_ground(instance, NEIGHBOURS)
+        self.scale = float(self.ground.near_gap[1:, :10].mean())
+        self.plane: FloatArray | None = None
+        if instance.num_customers >= SMALLEST_CUT and instance.coords is not None:
+            self.plane = instance.plane
+        self.done = 0
+        foreseen = min(budget.iterations, budget.seconds * SPEED) * settings.threads
+        each = foreseen / instance.num_customers
+        self.hot = min(max(HOT_EACH * math.sqrt(each), COLD), HOTTEST)
+        self.rounds = ROUNDS
+        if budget.seconds < math.inf:
+            each = ROUND_SECONDS + ROUND_SECONDS_EACH * instance.num_customers
+            self.rounds = int(min(max(budget.seconds / each, ROUNDS), MOST_ROUNDS))
+
+    def used(self) -> float:
+        """Share of the budget that is used."""
+        return self.budget.used(self.done)
+
+    def regions(self, routes: Routes, step: int) -> list[Region]:
+        """Cut the routes in two, or copy them."""
+        threads = self.settings.threads
+        seed = (self.settings.seed * MOST_ROUNDS + step) * 2
+        limit = self.instance.vehicles
+        spare = math.inf if limit is None else limit - len(routes)
+        if threads == 1 or self.plane is None or len(routes) < 4:
+            slots = len(routes) + int(min(spare, 4))
+            return [
+                make_region(self.ground, routes, slots, seed + i)
+                for i in range(threads)
+            ]
+        parts = halves(self.plane, routes, math.pi * GOLDEN * (step + 1))
+        extra = (int(min(spare, 8) + 1) // 2, int(min(spare, 8)) // 2)
+        return [
+            make_region(self.ground, part, len(part) + extra[i], seed + i)
+            for i, part in enumerate(parts)
+        ]
+
+    def work(self, region: Region, step: int) -> int:
+        """Anneal one region for this round's share; return the iterations so far."""
+        until = (step + 1) / self.rounds
+        state = (region.tours, region.best, region.memory)
+        done = self.done
+        if step == 0:
+            self._descend(region, until)
+        while (used := self.budget.used(done)) < until:
+            temperature = self.scale * self.hot * (COLD / self.hot) ** used
+            anneal(region.ground, state, region.rng, CHUNK, temperature)
+            done += CHUNK
+        return done
+
+    def _descend(self, region: Region, until: float) -> None:
+        """Bring a fresh region to a local optimum first: a hundred times faster."""
+        notes = notes_for(region.ground, region.tours)
+        while notes.ends[1] and self.budget.used(0) < until:
+            change = descend(region.ground, region.tours, notes, LOOKS)
+            region.memory.cost[:] += change
+        for kept, found in zip(region.best, region.tours, strict=True):
+            np.copyto(kept, found)
+
+    def merge(self, regions: list[Region]) -> tuple[Routes, Routes]:
+        """Return the current and the best routes of all regions together."""
+        together = sum(len(r.members) - 1 for r in regions)
+        if together == self.instance.num_customers:
+            chosen = regions
+        else:
+            chosen = [min(regions, key=lambda r: r.cost)]
+        now = [route for r in chosen for route in r.routes(best=False)]
+        found = [route for r in chosen for route in r.routes(best=True)]
+        return now, found

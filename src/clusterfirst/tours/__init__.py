@@ -1,0 +1,1 @@
+"""One tour per cluster."""

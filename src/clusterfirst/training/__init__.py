@@ -1,0 +1,1 @@
+"""How the networks learn: batches, losses, one loop, runs that lose nothing."""

@@ -1,0 +1,242 @@
+"""One command for a city: Psi, labels, training and validation into a model folder.
+
+    plan.json     what was decided at the beginning, and how many steps fit the time
+    psi/          the pre-trained table (pretraining.py)
+    labels/       expert solutions (labels.py)
+    validation/   references of the validation days
+    run/          the training (training_run.py)
+    model/        the result
+
+Every stage continues by itself, so the whole does too: run it again. After the plan
+is made, labels and training go by counts, not by the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.city import City
+from clusterfirst.errors import InputError, Problem
+from clusterfirst.files.atomic import make_folder
+from clusterfirst.files.json_files import write_json
+from clusterfirst.labels.making import LabelOptions, LabelProgress, label, read_labels
+from clusterfirst.labels.pool import LabelPool
+from clusterfirst.labels.sources import Source, city_days
+from clusterfirst.networks.embed import SETTINGS, EmbedSettings
+from clusterfirst.networks.model_folder import Model
+from clusterfirst.training.configs import TRAINING
+from clusterfirst.training.exporting import export_model
+from clusterfirst.training.loop import TrainConfig, Trainer
+from clusterfirst.training.pretraining import pretrain
+from clusterfirst.training.run import Ending, Report, RunOptions, TrainData, train
+from clusterfirst.training.validation import (
+    SolvedGap,
+    Validation,
+    ValidationPlan,
+    make_validation,
+    solved_gap,
+)
+
+LABEL_SEED = 1  # days to learn from; validation has a seed of its own
+SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (LOG.md)
+LEAST_LABELS = 64
+TIMED_STEPS = 3
+PRETRAINING, LABELLING, TRAINING_TIME = 0.15, 0.30, 0.50  # shares; the rest validates
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """How long, for days of which size, and with which configurations."""
+
+    hours: float
+    customers: int = 100
+    workers: int = 1
+    validate: int = 100  # days
+    embed: EmbedSettings = field(default_factory=lambda: SETTINGS["default"])
+    train: TrainConfig = field(default_factory=lambda: TRAINING["city"])
+
+    def __post_init__(self) -> None:
+        for name in ("hours", "customers", "workers", "validate"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                rule = "a number above 0 is needed"
+                raise InputError(Problem("E404", f"--{name}", str(value), rule))
+
+    @property
+    def label_seconds(self) -> float:
+        """Time of one label: HGS needs about the square of the size."""
+        return SECONDS_PER_LABEL * max(0.25, (self.customers / 100) ** 2)
+
+    @property
+    def labels(self) -> int:
+        """Labels that fit their share of the time."""
+        seconds = LABELLING * 3600 * self.hours
+        return max(LEAST_LABELS, int(self.workers * seconds / self.label_seconds))
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What to call while learning."""
+
+    say: Callable[[str], None] = lambda text: None  # a new stage
+    line: Callable[[str], None] = lambda text: None  # where a stage stands
+    report: Callable[[Report], None] = lambda report: None
+
+
+def learn(
+    city: City, settings: LearnSettings, out: Path, listener: Listener | None = None
+) -> Model | None:
+    """Learn a city into `out/model`; None if interrupted while training."""
+    listener = listener or Listener()
+    began = time.perf_counter()
+    plan = _open_plan(city, settings, make_folder(out))
+    embed = _shortened(settings.embed, plan["epochs"])
+    listener.say(f"1/4 pre-training {city.num_locations} locations")
+    table = pretrain(
+        city,
+        embed,
+        out / "psi",
+        on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
+    )
+    source = city_days(city, seed=LABEL_SEED)
+    listener.say(f"2/4 {plan['labels']} labels of {settings.customers} customers")
+    pool = _labels(source, settings, out, (plan["labels"], listener))
+    listener.say(f"3/4 references of {settings.validate} validation days")
+    validation = _validation(source, settings, out, settings.customers)
+    model = replace(
+        settings.train.model,
+        psi_rows=len(city.coords),
+        psi_width=int(table.psi.shape[1]),
+    )
+    data = TrainData(pool, table.psi, city, validation=validation)
+    config = replace(settings.train, model=model)
+    if plan["steps"] is None:
+        plan["steps"] = _steps_that_fit(config, data, settings)
+        write_json(out / "plan.json", plan)
+    config = replace(config, steps=plan["steps"])
+    listener.say(f"4/4 training for {config.steps} steps")
+    ending = train(config, data, out / "run", RunOptions(), listener.report)
+    if ending is not Ending.FINISHED:
+        return None
+    plan["seconds"] += time.perf_counter() - began
+    write_json(out / "plan.json", plan)
+    return _finish(source, settings, out, plan)
+
+
+def _open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]:
+    """Return the plan of the folder, or make it; another city or time is refused."""
+    identity = {
+        "city": city.hash,
+        "hours": settings.hours,
+        "customers": settings.customers,
+        "embed": json.loads(json.dumps(asdict(settings.embed))),
+    }
+    path = out / "plan.json"
+    if path.exists():
+        plan: dict[str, Any] = json.loads(path.read_text())
+        for key, value in identity.items():
+            if plan.get(key) != value:
+                rule = f"this folder was begun with {plan.get(key)}; use another --out"
+                raise InputError(Problem("E721", key, str(value), rule))
+        return plan
+    plan = {
+        **identity,
+        "epochs": _epochs_that_fit(city, settings),
+        "labels": settings.labels,
+        "steps": None,  # until labels and table are there to time a step with
+        "seconds": 0.0,
+    }
+    write_json(path, plan)
+    return plan
+
+
+def _epochs_that_fit(city: City, settings: LearnSettings) -> int:
+    """Time two epochs of pre-training; its share of the time is not exceeded."""
+    with TemporaryDirectory() as folder:
+        timed = pretrain(city, _shortened(settings.embed, 2), folder)
+    seconds = PRETRAINING * 3600 * settings.hours
+    fitting = int(seconds * timed.facts["epochs_per_second"])
+    return min(settings.embed.epochs, max(2, fitting))
+
+
+def _shortened(embed: EmbedSettings, epochs: int) -> EmbedSettings:
+    """Fewer epochs, the same share of them with a falling rate."""
+    cooldown = -(-embed.cooldown * epochs // embed.epochs)
+    return replace(embed, epochs=epochs, cooldown=cooldown)
+
+
+def _labels(
+    source: Source, settings: LearnSettings, out: Path, order: tuple[int, Listener]
+) -> LabelPool:
+    """Make the ordered number of labels and read them."""
+    count, listener = order
+
+    def show(now: LabelProgress) -> None:
+        done = now.found + now.made
+        listener.line(f"{done} of {now.total} labels, {now.left / 60:.0f} min left")
+
+    options = LabelOptions(
+        customers=settings.customers,
+        count=count,
+        seconds=settings.label_seconds,
+        workers=settings.workers,
+    )
+    label(source, out / "labels", options, show)
+    return LabelPool.of_set(read_labels(out / "labels"))
+
+
+def _validation(
+    source: Source, settings: LearnSettings, out: Path, customers: int
+) -> Validation:
+    seconds = 5 * settings.label_seconds * (customers / settings.customers) ** 2
+    plan = ValidationPlan(customers, settings.validate, seconds, settings.workers)
+    return make_validation(source, plan, out / "validation")
+
+
+def _steps_that_fit(
+    config: TrainConfig, data: TrainData, settings: LearnSettings
+) -> int:
+    """Time a few steps; the first is left out, it warms up."""
+    steps = Trainer(config, data.psi).run(data.pool, until=1 + TIMED_STEPS)
+    times = [step.seconds for step in steps]
+    seconds = TRAINING_TIME * 3600 * settings.hours
+    return max(2, int(seconds / float(np.mean(times[1:]))))
+
+
+def _finish(
+    source: Source, settings: LearnSettings, out: Path, plan: dict[str, Any]
+) -> Model:
+    """Export, measure at the trained size and at twice that, export with figures."""
+    model = export_model(out / "run", out / "model")
+    gaps: dict[str, SolvedGap] = {}
+    assert source.city is not None
+    for customers in (settings.customers, 2 * settings.customers):
+        if customers <= source.city.num_locations:
+            days = _validation(source, settings, out, customers)
+            gaps[f"N = {customers}"] = solved_gap(model.router, days)
+    more = {
+        "hours": settings.hours,
+        "seconds_of_all_stages": round(plan["seconds"], 1),
+        "gaps": {name: gap.mean for name, gap in gaps.items()},
+        "fails": " ".join(_failures(name, gap) for name, gap in gaps.items()),
+    }
+    command = f"clusterfirst learn CITY --hours {settings.hours:g}"
+    return export_model(out / "run", out / "model", command=command, more=more)
+
+
+def _failures(name: str, gap: SolvedGap) -> str:
+    """One sentence about the worst days of a size."""
+    worst = np.nanmax(gap.each) if gap.unsolved < 1 else math.nan
+    return (
+        f"{name}: {100 * gap.unsolved:.0f} % of the days have no feasible answer "
+        f"without search; the worst solved day is {100 * worst:.1f} % above HGS."
+    )
