@@ -175,6 +175,7 @@ def models(
         say("no models come with this package; train one, or name a folder")
     for facts in documents:
         if not as_json and "problem" not in facts:
+            facts["passes"] = facts.pop("provenance").get("passes", "unknown")
             emit("  ".join(f"{key} {value}" for key, value in facts.items()))
     return code
 
