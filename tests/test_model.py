@@ -59,6 +59,7 @@ def test_paper_training() -> None:
         assert run.learning_rate == 0.006
         assert run.optimiser == "adamw"
         assert run.average == "swa"
+        assert run.steps == 30 * run.epoch  # averaged and saved once an epoch
         assert run.batches.tokens == 256 * 101
         assert run.batches.part_share == 0
         assert run.batches.seed_pool > 1

@@ -224,6 +224,10 @@ def test_swa_is_the_mean_of_the_second_half() -> None:
         seen.append(trainer.router.cluster.beta.item())
     mean = sum(seen[2:]) / 4
     assert trainer.averaged.cluster.beta.item() == pytest.approx(mean, rel=1e-6)
+    by_epoch = Trainer(replace(config, epoch=2))
+    assert len(list(by_epoch.run(tiny_pool(), until=6))) == 6
+    mean = (seen[3] + seen[5]) / 2  # the ends of the epochs in the second half
+    assert by_epoch.averaged.cluster.beta.item() == pytest.approx(mean, rel=1e-6)
 
 
 def test_learning_lowers_the_loss() -> None:

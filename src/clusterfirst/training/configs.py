@@ -28,6 +28,7 @@ _PAPER = TrainConfig(
     warm_up=0.0,
     decay=0.0,
     average="swa",
+    epoch=-(-PAPER_INSTANCES // PAPER_BATCH),
 )
 # Steps are a default for two cores; `clusterfirst train` takes another number.
 _OURS = TrainConfig(model=CONFIGS["city"], steps=20_000)

@@ -46,6 +46,7 @@ class TrainConfig:
     clip: float = 1.0
     optimiser: Literal["adamw", "muon"] = "adamw"
     average: Literal["ema", "swa"] = "ema"  # swa: the paper's, from half-way on
+    epoch: int = 1  # steps after which swa averages and a checkpoint is written
     ema_decay: float = 0.999
     seed: int = 0
 
@@ -190,7 +191,8 @@ class Trainer:
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         self.step += 1
-        if self.config.average == "ema" or 2 * self.step >= self.config.steps:
+        late = 2 * self.step >= self.config.steps and self.step % self.config.epoch == 0
+        if self.config.average == "ema" or late:
             self.average.update_parameters(self.router)
 
     def _smooth(self, new: dict[str, float]) -> None:

@@ -201,7 +201,9 @@ class _Run:
         limit = options.minutes
         if limit is not None and now - clock.begin >= 60 * limit and not step.stop:
             self.stopped, self.trainer.stop = Ending.TIME_UP, True
-        if now - clock.saved >= 60 * options.save_minutes:
+        epoch = self.trainer.config.epoch
+        ended = epoch > 1 and self.trainer.step % epoch == 0
+        if ended or now - clock.saved >= 60 * options.save_minutes:
             self.save()
         due = now - clock.validated >= 60 * options.validate_minutes
         if due and self.data.validation is not None:
