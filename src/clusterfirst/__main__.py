@@ -1,7 +1,21 @@
-"""`python -m clusterfirst` is the command line."""
+"""`clusterfirst`, and `python -m clusterfirst`: the command line.
+
+Ctrl-C while the imports are still running gets a sentence too.
+"""
 
 import sys
 
-from clusterfirst.cli import main
 
-sys.exit(main())
+def run() -> int:
+    """Import the app and run it."""
+    try:
+        from clusterfirst.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        sys.stderr.write("clusterfirst: interrupted\n")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from clusterfirst.clock import Deadline
 from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.method import ScoreStream, Work
 from clusterfirst.networks.cluster import SeedBatch
@@ -26,6 +27,8 @@ from clusterfirst.scores import Scores
 DEFAULT_MODEL = "general"
 SHOT_NOISE = 0.5  # Gumbel noise on the seed logits of every shot but the first
 MIRRORS = 8
+PLAN_SHARE = 0.3  # of the time left may go into one transport plan
+TURN_CELLS = 20_000_000  # customers x vehicles x iterations between looks
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 
 
@@ -88,7 +91,9 @@ def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreS
         for vehicles in fleets:
             scores = scorer(vehicles, SHOT_NOISE if shot else 0.0, work.seed + shot)
             if work.assign in ("sparse", "hard"):
-                scores = replace(scores, plan=transport_plan(work.instance, scores))
+                soon = work.deadline.share(PLAN_SHARE)
+                plan = transport_plan(work.instance, scores, deadline=soon)
+                scores = replace(scores, plan=plan)
             yield scores
 
 
@@ -171,9 +176,16 @@ def _pick(
 
 @torch.inference_mode()
 def transport_plan(
-    instance: Instance, scores: Scores, settings: SinkhornSettings = INFERENCE
+    instance: Instance,
+    scores: Scores,
+    settings: SinkhornSettings = INFERENCE,
+    deadline: Deadline | None = None,
 ) -> FloatArray:
-    """(n, K) shares Y of each customer over the vehicles (the paper, 2.3)."""
+    """(n, K) shares Y of each customer over the vehicles (the paper, 2.3).
+
+    The iterations come in turns, each from the prices of the one before, so that a
+    deadline ends them early: at N = 5000 all of them would take minutes.
+    """
     n, K = instance.num_customers, len(scores.seeds)
     cost = np.full((n, K), FAR)
     if scores.candidates is None:
@@ -190,5 +202,12 @@ def transport_plan(
         torch.ones(1, K, dtype=torch.bool),
         torch.ones(1, n, dtype=torch.bool),
     )
-    plan: FloatArray = sinkhorn(problem, settings).y[0].numpy()
+    turn = int(np.clip(TURN_CELLS // max(1, n * K), 1, settings.iterations))
+    found = sinkhorn(problem, replace(settings, iterations=turn))
+    for _ in range(settings.iterations // turn - 1):
+        done = bool(found.converged.all()) if settings.tolerance else False
+        if done or (deadline is not None and deadline.passed()):
+            break
+        found = sinkhorn(problem, replace(settings, iterations=turn), found.prices)
+    plan: FloatArray = found.y[0].numpy()
     return plan
