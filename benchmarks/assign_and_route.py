@@ -7,7 +7,7 @@
     python benchmarks/assign_and_route.py startup
 
 `lehd` and `x` read references from the folder CLUSTERFIRST_DATA (default
-/work/shared/data). Timings depend on what else runs: the load average is printed.
+the folder `data`). Timings depend on what else runs: the load average is printed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clusterfirst.instance import Instance
 from clusterfirst.sampling import sample_public
 from clusterfirst.solver import SolveOptions, default_time_limit, solve, warm_up
 
-DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "/work/shared/data"))
+DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "data"))
 CLASSICAL = ("fisher-jaikumar", "sweep", "petal", "savings")
 
 

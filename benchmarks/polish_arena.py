@@ -27,7 +27,7 @@ from clusterfirst.search.polish import PolishSettings, polish, warm_up
 from clusterfirst.solution import Solution, judge
 from clusterfirst.solver import SolveOptions, solve
 
-CITY = Path(os.environ.get("CLUSTERFIRST_DATA", "/work/shared/data")) / "city"
+CITY = Path(os.environ.get("CLUSTERFIRST_DATA", "data")) / "city"
 Method = Callable[[Instance, float], Solution]
 
 
