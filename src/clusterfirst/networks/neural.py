@@ -204,10 +204,11 @@ def transport_plan(
     )
     turn = int(np.clip(TURN_CELLS // max(1, n * K), 1, settings.iterations))
     found = sinkhorn(problem, replace(settings, iterations=turn))
-    for _ in range(settings.iterations // turn - 1):
-        done = bool(found.converged.all()) if settings.tolerance else False
-        if done or (deadline is not None and deadline.passed()):
+    left = settings.iterations - turn
+    while left > 0 and not (deadline is not None and deadline.passed()):
+        if settings.tolerance and bool(found.converged.all()):
             break
-        found = sinkhorn(problem, replace(settings, iterations=turn), found.prices)
+        some = replace(settings, iterations=min(turn, left))
+        found, left = sinkhorn(problem, some, found.prices), left - turn
     plan: FloatArray = found.y[0].numpy()
     return plan
