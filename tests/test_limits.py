@@ -1,0 +1,101 @@
+"""Limits that hold at size and under load: memory and the clock."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from clusterfirst.instance import Instance
+from clusterfirst.solver import SolveOptions, solve, warm_up
+
+MOST_BYTES = 2 * 10**9  # at 10,000 customers, interpreter and libraries included
+CUSTOMERS = 10_000
+
+# A process of its own: the peak of its memory is that of one solve.
+SOLVE_AND_MEASURE = """
+import json, resource, sys
+from clusterfirst.sampling import sample_city, sample_day
+from clusterfirst.solver import SolveOptions, solve
+
+options = SolveOptions(**json.loads(sys.argv[1]))
+city = sample_city(2 * int(sys.argv[2]), seed=1, layout="clustered")
+day = sample_day(city, int(sys.argv[2]), seed=5, index=0, capacity=50)
+result = solve(day, options)
+unit = 1 if sys.platform == "darwin" else 1024
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+stages = [name for name, spent in result.seconds.items() if spent > 0]
+print(json.dumps([result.verdict.feasible, peak, stages]))
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"time_limit": 3.0},
+        {
+            "method": "neural",
+            "model": "city-psi-one-layer",
+            "new_locations": "nearest",
+            "time_limit": 6.0,
+        },
+    ],
+    ids=["default", "neural"],
+)
+def test_memory_at_ten_thousand_customers(options: dict[str, object]) -> None:
+    """From reading to the judge, 10,000 customers need less than 2 GB."""
+    pytest.importorskip("resource", reason="peaks of memory are not known here")
+    command = [sys.executable, "-c", SOLVE_AND_MEASURE, json.dumps(options)]
+    done = subprocess.run(
+        [*command, str(CUSTOMERS)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    feasible, peak, stages = json.loads(done.stdout)
+    assert feasible
+    assert {"assign", "polish"} & set(stages)
+    assert peak < MOST_BYTES
+
+
+def _spin(until: float) -> None:
+    while time.time() < until:
+        pass
+
+
+@contextmanager
+def busy_machine(processes: int, seconds: float) -> Iterator[None]:
+    """Keep the cores busy beside us."""
+    context = multiprocessing.get_context("spawn")
+    until = time.time() + seconds
+    hogs = [context.Process(target=_spin, args=(until,)) for _ in range(processes)]
+    for hog in hogs:
+        hog.start()
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.join()
+
+
+@pytest.mark.parametrize("method", ["fisher-jaikumar", "savings", "petal", "sweep"])
+def test_the_clock_holds_under_load(method: str) -> None:
+    """With six processes on the cores beside it, no method works on after its limit."""
+    rng = np.random.default_rng(3)
+    demands = np.concatenate([[0], rng.integers(1, 10, 800)])
+    instance = Instance(demands, 50, coords=rng.random((801, 2)))
+    warm_up(method)
+    with busy_machine(6, 30.0):
+        time.sleep(0.5)
+        begin = time.perf_counter()
+        result = solve(instance, SolveOptions(method=method, time_limit=0.6))
+        spent = time.perf_counter() - begin
+    assert result.verdict.feasible
+    # A guard, not a measurement: every look at the clock may wait for a core.
+    assert spent < 4.0
