@@ -174,7 +174,7 @@ def warm_fallbacks(toy: Instance) -> None:
 def _assigned(work: Work, problem: AssignProblem, scores: Scores) -> Assignment:
     name = work.assign or "fast"
     timed = work.deadline.left() < math.inf
-    settings = AssignSettings(seed=work.seed % 2**31)
+    settings = AssignSettings(work.mip_gap, seed=work.seed % 2**31)
     if not timed:
         settings = replace(settings, seconds=math.inf, max_nodes=ASSIGN_NODES)
     if name == "fast":

@@ -45,6 +45,7 @@ class Work:
     assign: str | None = None  # decoding by name; None: the method's own choice
     fleet: str = "best"
     effort: int = 300  # of one fast assignment: exchanges proposed per customer
+    mip_gap: float = 0.001  # at which exact, sparse and hard assignments may stop
     model: str | None = None  # weights for the neural method, by name or folder
     shots: int = 1  # seed sets the neural method tries at each fleet size
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location

@@ -9,10 +9,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.atomic import make_folder
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,17 @@ class Row:
         return Key(**{field.name: getattr(self, field.name) for field in fields(Key)})
 
 
-class RowsFile:
-    """`rows.jsonl` in a folder; survives a kill at any moment."""
+Line = TypeVar("Line", bound="DataclassInstance")
 
-    def __init__(self, folder: Path) -> None:
-        self.path = make_folder(folder) / "rows.jsonl"
 
-    def read(self) -> list[Row]:
+class LinesFile(Generic[Line]):
+    """One dataclass per line of a file; survives a kill at any moment."""
+
+    def __init__(self, path: Path, kind: type[Line]) -> None:
+        self.path = make_folder(path.parent) / path.name
+        self.kind = kind
+
+    def read(self) -> list[Line]:
         """Every whole row; a line cut off by a kill is no row."""
         try:
             text = self.path.read_text(encoding="utf-8", errors="replace")
@@ -72,10 +79,17 @@ class RowsFile:
         except OSError as error:
             rule = f"cannot be read: {error.strerror}"
             raise InputError(Problem("E102", "rows", str(self.path), rule)) from error
-        rows = (_row(line) for line in text.split("\n"))
+        rows = (self._row(line) for line in text.split("\n"))
         return [row for row in rows if row is not None]
 
-    def append(self, new: Iterable[Row]) -> None:
+    def _row(self, line: str) -> Line | None:
+        try:
+            document: Any = json.loads(line)
+            return self.kind(**document)
+        except (ValueError, TypeError):
+            return None
+
+    def append(self, new: Iterable[Line]) -> None:
         """Add rows, each in one write."""
         try:
             with self.path.open("ab+") as file:
@@ -94,9 +108,8 @@ class RowsFile:
             raise InputError(Problem("E731", "rows", str(self.path), rule)) from error
 
 
-def _row(line: str) -> Row | None:
-    try:
-        document: Any = json.loads(line)
-        return Row(**document)
-    except (ValueError, TypeError):
-        return None
+class RowsFile(LinesFile[Row]):
+    """`rows.jsonl` in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "rows.jsonl", Row)

@@ -30,7 +30,7 @@ from clusterfirst.files import (
     write_json,
 )
 from clusterfirst.files.atomic import make_folder
-from clusterfirst.instance import Instance, Rounding
+from clusterfirst.instance import Instance, IntArray, Rounding
 from clusterfirst.sampling import PUBLIC_SETS, sample_day, sample_public
 from clusterfirst.solution import Solution, judge
 
@@ -78,6 +78,7 @@ class Case:
 
     instance: Instance
     reference: float | None = None
+    labels: IntArray | None = None  # (n,) route numbers in the reference, if known
 
     @property
     def digest(self) -> str:
@@ -225,7 +226,9 @@ def _npz_city(path: Path) -> City:
 
 
 def _set(name: str, entries: Iterable[Entry], references: str) -> BenchSet:
-    cases = tuple(Case(entry.instance, _reference(entry)) for entry in entries)
+    cases = tuple(
+        Case(entry.instance, _reference(entry), _labels(entry)) for entry in entries
+    )
     known = any(case.reference is not None for case in cases)
     return BenchSet(name, cases, references if known else "")
 
@@ -237,6 +240,21 @@ def _reference(entry: Entry) -> float | None:
         if verdict.feasible:
             return verdict.cost
     return entry.cost
+
+
+def _labels(entry: Entry) -> IntArray | None:
+    """The reference's clusters, however the set states them."""
+    if entry.solution is None:
+        return entry.labels
+    return route_numbers(entry.instance, entry.solution)
+
+
+def route_numbers(instance: Instance, solution: Solution) -> IntArray:
+    """(n,) the route of each customer, -1 if none has it."""
+    labels = np.full(instance.num_customers, -1, dtype=np.int64)
+    for number, route in enumerate(solution.routes):
+        labels[np.array(route, dtype=np.int64) - 1] = number
+    return labels
 
 
 # --- references from elsewhere ------------------------------------------------------
@@ -251,9 +269,7 @@ def with_references(bench_set: BenchSet, given: str) -> BenchSet:
         except ValueError as error:  # InputError is one
             rule = "hgs:SECONDS with a number above 0, or a CSV file, is needed"
             raise InputError(Problem("E404", "references", given, rule)) from error
-        cases = tuple(
-            Case(case.instance, _long_run(case, settings)) for case in bench_set.cases
-        )
+        cases = tuple(_long_run(case, settings) for case in bench_set.cases)
         about = f"{_HGS}, {seconds:g} s, seed {REFERENCE_SEED}"
         return replace(bench_set, cases=cases, references=about)
     costs = _read_costs(Path(given))
@@ -286,8 +302,8 @@ def cache_folder() -> Path:
     return Path(base) / "clusterfirst"
 
 
-def _long_run(case: Case, settings: HgsSettings) -> float:
-    """The cost of a long HGS run, from the cache if it was made before.
+def _long_run(case: Case, settings: HgsSettings) -> Case:
+    """The case with the answer of a long HGS run, cached if it was made before.
 
     The cache holds routes; their cost is recomputed, so a wrong file cannot lie.
     """
@@ -295,12 +311,18 @@ def _long_run(case: Case, settings: HgsSettings) -> float:
     path = folder / f"{case.digest}-hgs-{settings.seconds:g}s-{settings.seed}.json"
     try:
         kept = Solution(json.loads(path.read_text(encoding="utf-8"))["routes"])
-        verdict = judge(case.instance, kept)
-        if verdict.feasible:
-            return verdict.cost
+        if judge(case.instance, kept).feasible:
+            return _against(case, kept)
     except (OSError, ValueError, KeyError, TypeError):
         pass  # not there, or not readable: made anew
     # A copy: the distances it computes must not travel with every later run.
     solution = solve_with_hgs(case.instance.replace(), settings)
     write_json(path, {"routes": [list(route) for route in solution.routes]})
-    return judge(case.instance, solution).cost
+    return _against(case, solution)
+
+
+def _against(case: Case, solution: Solution) -> Case:
+    """The case, measured against a solution."""
+    cost = judge(case.instance, solution).cost
+    labels = route_numbers(case.instance, solution)
+    return replace(case, reference=cost, labels=labels)
