@@ -9,6 +9,8 @@ matmul rate of that core at that moment (science notes, "Reporting rules").
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,15 +21,7 @@ import numpy as np
 
 from clusterfirst import __version__
 from clusterfirst.bench.rows import Key, Row, RowsFile
-from clusterfirst.bench.run import (
-    POLISH,
-    Answer,
-    Run,
-    answer,
-    check_method,
-    prepare,
-    uses_threads,
-)
+from clusterfirst.bench.run import Answer, Method, Run, answer, check_method, prepare
 from clusterfirst.bench.sets import BenchSet, Case
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.experts.engine import Child, ChildFailedError, Engine, map_tasks
@@ -36,12 +30,6 @@ from clusterfirst.instance import Instance
 from clusterfirst.solution import judge
 from clusterfirst.solver import TIME_LIMITS
 
-# The same decoder and the same polish with Fisher-Jaikumar's seeds and costs: what
-# is left of the gain over them is the network's.
-ABLATION = {
-    "neural": "fisher-jaikumar",
-    "neural" + POLISH: "fisher-jaikumar" + POLISH,
-}
 STARTUP_PATIENCE = 600.0  # seconds; numba compiles for a minute on a busy machine
 
 
@@ -94,8 +82,11 @@ class BenchOptions:
 
 
 def with_ablation(methods: Sequence[str]) -> tuple[str, ...]:
-    """The methods, and for each neural one its twin without a network."""
-    twins = [ABLATION[method] for method in methods if method in ABLATION]
+    """The methods, and for each neural one its twins without a network.
+
+    What is left of the gain over them is the network's own.
+    """
+    twins = [twin for method in methods for twin in Method.of(method).twins]
     return tuple(dict.fromkeys([*methods, *twins]))
 
 
@@ -159,27 +150,31 @@ def bench(
 
 def plan(bench_set: BenchSet, options: BenchOptions) -> Iterator[tuple[Case, Key]]:
     """Every run, instance by instance, the methods in rotating order."""
-    turn = 0
-    for case in bench_set.cases:
+    models = {text: weights_key(text, options.model) for text in options.methods}
+    turns = itertools.product(bench_set.cases, options.seconds, options.seeds)
+    for turn, (case, limit, seed) in enumerate(turns):
         digest = case.digest
-        for limit in options.seconds:
-            for seed in options.seeds:
-                shift = turn % len(options.methods)
-                turn += 1
-                for method in options.methods[shift:] + options.methods[:shift]:
-                    model = (options.model or "") if "neural" in method else ""
-                    yield (
-                        case,
-                        Key(
-                            digest,
-                            method,
-                            model,
-                            limit,
-                            seed,
-                            options.cores,
-                            options.engine,
-                        ),
-                    )
+        shift = turn % len(options.methods)
+        for method in options.methods[shift:] + options.methods[:shift]:
+            run = (limit, seed, options.cores, options.engine)
+            yield case, Key(digest, method, models[method], *run)
+
+
+def weights_key(text: str, default: str | None) -> str:
+    """NAME@HASH of the weights a method uses: other weights are other runs."""
+    method = Method.of(text)
+    if method.name != "neural":
+        return ""
+    from clusterfirst.networks.model_folder import find_model
+    from clusterfirst.networks.neural import DEFAULT_MODEL
+    from clusterfirst.training.checkpoint import MANIFEST
+
+    name = method.weights(default) or DEFAULT_MODEL
+    try:
+        manifest = (find_model(name) / MANIFEST).read_bytes()
+    except (InputError, OSError):  # the run itself will say so
+        return name
+    return f"{name}@{hashlib.sha256(manifest).hexdigest()[:8]}"
 
 
 Found = tuple[Case, Key, Answer | InputError | None]
@@ -216,7 +211,7 @@ class Crew:
 
         The better answer counts, and the longer time.
         """
-        if uses_threads(key.method) or len(self._cores) == 1:
+        if Method.of(key.method).uses_threads or len(self._cores) == 1:
             parts = [(self._cores, key.seed)]
         else:
             parts = [((c,), 2 * key.seed + i) for i, c in enumerate(self._cores)]

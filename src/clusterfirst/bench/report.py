@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterfirst.bench.compare import ABLATION, BenchResult
+from clusterfirst.bench.compare import BenchResult
 from clusterfirst.bench.rows import Row
-from clusterfirst.bench.run import searches
+from clusterfirst.bench.run import Method
 from clusterfirst.bench.sets import BenchSet
 from clusterfirst.files import write_json, write_text
 from clusterfirst.files.atomic import make_folder
@@ -131,9 +131,7 @@ def make_report(bench_set: BenchSet, result: BenchResult) -> Report:
         lines=tuple(lines),
         shares=tuple(_shares(groups, gaps)),
         not_run={name: str(e.problems[0]) for name, e in result.not_run.items()},
-        reasons=tuple(
-            dict.fromkeys(f"{r.method}: {r.reason}" for r in rows if r.reason)
-        ),
+        reasons=_reasons(rows),
         gflops=(rates[0], statistics.median(rates), rates[-1]),
         rows=tuple(rows),
     )
@@ -166,7 +164,7 @@ def _line(rows: Sequence[Row], gaps: Gaps) -> Line:
     return Line(
         method=method,
         model=rows[0].model,
-        search=searches(method),
+        search=Method.of(method).searches,
         limit=limit,
         gap=Mean.of([gaps[key] for key in known if key in gaps]),
         solved=len(solved) / len(rows),
@@ -187,13 +185,12 @@ def _shares(groups: dict[tuple[str, float], list[Row]], gaps: Gaps) -> list[Shar
     """What the network itself gains, instance by instance."""
     found = []
     for (method, limit), rows in groups.items():
-        twin = ABLATION.get(method)
-        if twin is None:
-            continue
-        digests = dict.fromkeys(row.digest for row in rows)
-        pairs = [((method, limit, d), (twin, limit, d)) for d in digests]
-        points = [gaps[a] - gaps[b] for a, b in pairs if a in gaps and b in gaps]
-        found.append(Share(method, twin, limit, Mean.of(points)))
+        for twin in Method.of(method).twins:
+            digests = dict.fromkeys(row.digest for row in rows)
+            pairs = [((method, limit, d), (twin, limit, d)) for d in digests]
+            points = [gaps[a] - gaps[b] for a, b in pairs if a in gaps and b in gaps]
+            if points:
+                found.append(Share(method, twin, limit, Mean.of(points)))
     return sorted(found, key=lambda share: (share.method, share.limit))
 
 

@@ -18,28 +18,73 @@ from clusterfirst.solution import Solution
 from clusterfirst.solver import SolveOptions, solve, warm_up
 
 POLISH = "+polish"
+ONCE = "once"
+ONCE_DECODINGS = 2  # as many as the network gets: one for each fleet size
 MATMUL_SIZE = 512
 
 
-def check_method(method: str) -> None:
+@dataclass(frozen=True)
+class Method:
+    """A method taken apart: NAME, NAME:DETAIL, each also with +polish.
+
+    The detail is the weights of `neural`, or "once" for Fisher-Jaikumar with as many
+    decodings as the network gets. A command (`cmd:...`) is one name.
+    """
+
+    name: str
+    detail: str = ""
+    polish: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> Method:
+        """Take the text of `--methods` apart."""
+        polish = text.endswith(POLISH)
+        plain = text.removesuffix(POLISH)
+        if plain.startswith(COMMAND):
+            return cls(plain, polish=polish)
+        name, _, detail = plain.partition(":")
+        return cls(name, detail, polish)
+
+    @property
+    def searches(self) -> bool:
+        """Whether it improves whole solutions by local search."""
+        return is_peer(self.name) or self.polish
+
+    @property
+    def uses_threads(self) -> bool:
+        """Whether it can use two cores at once by itself."""
+        return self.name == "vroom" or self.polish
+
+    def weights(self, default: str | None) -> str | None:
+        """Its model; None for methods without a network, and for the usual one."""
+        return (self.detail or default) if self.name == "neural" else None
+
+    @property
+    def twins(self) -> tuple[str, ...]:
+        """The same decoder and polish with Fisher-Jaikumar's seeds and costs.
+
+        Without polish twice: in the same seconds, and in as many decodings.
+        """
+        if self.name != "neural":
+            return ()
+        twin = "fisher-jaikumar"
+        return (twin + POLISH,) if self.polish else (twin, f"{twin}:{ONCE}")
+
+
+def check_method(text: str) -> None:
     """Raise InputError unless the method exists, by its name."""
-    if method.endswith(POLISH) and is_peer(method.removesuffix(POLISH)):
+    method = Method.of(text)
+    if method.polish and is_peer(method.name):
         rule = "a peer runs as it is, without our polish"
-        raise InputError(Problem("E404", "methods", method, rule))
-    if method.startswith(COMMAND):
-        require_peer(method)  # what the user typed is wrong, not missing
-    elif not is_peer(method):
-        SolveOptions(method=method.removesuffix(POLISH))
-
-
-def searches(method: str) -> bool:
-    """Whether a method improves whole solutions by local search."""
-    return is_peer(method) or method.endswith(POLISH)
-
-
-def uses_threads(method: str) -> bool:
-    """Whether a method can use two cores at once by itself."""
-    return method == "vroom" or method.endswith(POLISH)
+        raise InputError(Problem("E404", "methods", text, rule))
+    if method.name.startswith(COMMAND):
+        require_peer(method.name)  # what the user typed is wrong, not missing
+        return
+    SolveOptions(method=method.name)
+    once = method.name == "fisher-jaikumar" and method.detail == ONCE
+    if method.detail and method.name != "neural" and not once:
+        rule = f"after : only neural has weights, and fisher-jaikumar {ONCE}"
+        raise InputError(Problem("E404", "methods", text, rule))
 
 
 @dataclass(frozen=True)
@@ -69,21 +114,23 @@ def answer(run: Run) -> Answer:
     """Run a method on an instance that has computed nothing yet; in a child."""
     prepare((run.method, run.model, run.cores))
     gflops = matmul_rate()
+    method = Method.of(run.method)
     start = time.perf_counter()
     reason = ""
     routes: Solution | None = None
     try:
-        if is_peer(run.method):
+        if is_peer(method.name):
             deadline = Deadline.after(run.limit)
-            routes = answer_of_peer(run.method, run.instance, deadline, run.seed)
+            routes = answer_of_peer(method.name, run.instance, deadline, run.seed)
         else:
             options = SolveOptions(
-                method=run.method.removesuffix(POLISH),
-                polish=run.method.endswith(POLISH),
+                method=method.name,
+                polish=method.polish,
+                iterations=ONCE_DECODINGS if method.detail == ONCE else None,
                 threads=max(1, len(run.cores)),
                 time_limit=run.limit,
                 seed=run.seed,
-                model=run.model if "neural" in run.method else None,
+                model=method.weights(run.model),
             )
             routes = solve(run.instance, options).solution
     except ClusterfirstError as error:
@@ -99,14 +146,14 @@ def prepare(setup: tuple[str, str | None, tuple[int, ...]]) -> None:
 
     InputError, such as for an extra or weights that are missing, ends the method.
     """
-    method, model, cores = setup
+    text, model, cores = setup
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
-    name = method.removesuffix(POLISH)
-    if is_peer(name):
-        require_peer(name)
-    warm_up(name, model if name == "neural" else None)
-    if method.endswith(POLISH):
+    method = Method.of(text)
+    if is_peer(method.name):
+        require_peer(method.name)
+    warm_up(method.name, method.weights(model))
+    if method.polish:
         from clusterfirst.search.polish import warm_up as warm_up_polish
 
         warm_up_polish()

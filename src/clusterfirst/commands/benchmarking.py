@@ -18,51 +18,65 @@ if TYPE_CHECKING:
     from clusterfirst.bench.compare import BenchOptions, BenchProgress
     from clusterfirst.bench.report import Report
     from clusterfirst.bench.rows import RowsFile
-    from clusterfirst.bench.sets import BenchSet
+    from clusterfirst.bench.sets import BenchSet, SetRequest
 
 PROGRESS_SECONDS = 10.0  # between lines of progress
 INTERRUPTED = 130
 
 
+Sets = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SET",
+        help="Folders of .vrp files (with .sol references), .npz or .txt sets, or "
+        "names: city-100/200/500/1000, lehd200, lehd500, X, xml100, belem, "
+        "leuven1, cvrp100, cvrp1000, tam1000 ...",
+    ),
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Separated by commas, or given again: fisher-jaikumar, sweep, petal, "
+        "savings, neural or neural:MODEL, each also with +polish; hgs, pyvrp, "
+        "ortools, vroom; 'cmd:PROGRAM {instance} {solution} {seconds} {seed}'."
+    ),
+]
+Seconds = Annotated[
+    str, typer.Option(help="Time limits per instance, in wall-clock seconds.")
+]
+Cores = Annotated[
+    int,
+    typer.Option(
+        help="1 or 2; on two cores a single-threaded method runs two seeds at "
+        "once and its better answer counts."
+    ),
+]
+References = Annotated[
+    str | None,
+    typer.Option(
+        help="What gaps are measured against: hgs:SECONDS (cached), or a CSV file "
+        "with instance and cost; by default the set's own."
+    ),
+]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        help="pool: one run at a time, here; ray: spread over a cluster, for "
+        "quality only."
+    ),
+]
+
+
 def bench(
-    sets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SET",
-            help="Folders of .vrp files (with .sol references), .npz or .txt sets, or "
-            "names: city-100/200/500/1000, lehd200, lehd500, X, xml100, belem, "
-            "leuven1, cvrp100, cvrp1000, tam1000 ...",
-        ),
-    ] = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Separated by commas, or given again: fisher-jaikumar, sweep, petal, "
-            "savings, neural, each also with +polish; hgs, pyvrp, ortools, vroom; "
-            "'cmd:PROGRAM {instance} {solution} {seconds} {seed}'."
-        ),
-    ] = None,
-    seconds: Annotated[
-        str, typer.Option(help="Time limits per instance, in wall-clock seconds.")
-    ] = "0.1,0.3,1,3,10",
+    sets: Sets = None,
+    methods: Methods = None,
+    seconds: Seconds = "0.1,0.3,1,3,10",
     seeds: Annotated[str, typer.Option(help="Seeds, as 0,1,2 or 0:3.")] = "0",
     instances: Annotated[
         str | None, typer.Option(help="Part of the set, as 0:32 or 5.")
     ] = None,
-    cores: Annotated[
-        int,
-        typer.Option(
-            help="1 or 2; on two cores a single-threaded method runs two seeds at "
-            "once and its better answer counts."
-        ),
-    ] = 1,
-    references: Annotated[
-        str | None,
-        typer.Option(
-            help="What gaps are measured against: hgs:SECONDS (cached), or a CSV file "
-            "with instance and cost; by default the set's own."
-        ),
-    ] = None,
+    cores: Cores = 1,
+    references: References = None,
     model: Annotated[
         str | None, typer.Option(help="Weights of neural: a name or a folder.")
     ] = None,
@@ -74,13 +88,7 @@ def bench(
     count: Annotated[int, typer.Option(help="Days of --city.")] = 10,
     capacity: options.Capacity = None,
     rounding: options.Rounding = None,
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="pool: one run at a time, here; ray: spread over a cluster, for "
-            "quality only."
-        ),
-    ] = "pool",
+    engine: EngineName = "pool",
     workers: Annotated[int, typer.Option(help="Runs at a time with ray.")] = 2,
     data: Annotated[
         Path | None,
@@ -95,20 +103,14 @@ def bench(
 
     Prints a table (mean gap with its 95 % interval by instance, share solved,
     vehicles, seconds) and writes it with CSV, JSON and a plot into --out. A neural
-    method always brings its twin: the same decoder with Fisher-Jaikumar's costs.
+    method always brings its twins: the same decoder with Fisher-Jaikumar's costs.
     Nothing is lost by a kill: what has a row in --out is not run again.
     """
     from clusterfirst.bench.compare import BenchOptions, with_ablation
-    from clusterfirst.bench.report import document, table
-    from clusterfirst.bench.rows import RowsFile
-    from clusterfirst.instance import ROUNDINGS
 
     if bool(sets) == (city is not None):
         rule = "give either a SET or --city"
         raise InputError(Problem("E400", "usage", rule=rule))
-    if rounding is not None and rounding not in ROUNDINGS:
-        rule = f"one of {', '.join(ROUNDINGS)}"
-        raise InputError(Problem("E120", "rounding", rounding, rule))
     wanted = BenchOptions(
         methods=with_ablation(_methods(methods)),
         seconds=tuple(_numbers("seconds", seconds, float)),
@@ -118,17 +120,43 @@ def bench(
         engine=engine,  # type: ignore[arg-type]  # checked there
         workers=workers,
     )
-    first, last = _part(instances)
-    request: dict[str, Any] = {"first": first, "last": last, "data": data}
-    request["rounding"] = rounding
     if city is not None:
         day = {"customers": customers, "count": count, "capacity": capacity}
         opened = [_city_days(city, day)]
     else:
-        opened = _open(sets or [], request)
+        opened = _open(sets or [], _request(instances, data, rounding))
+    return _compare_all(opened, wanted, references, out, as_json=as_json)
+
+
+def _request(
+    instances: str | None, data: Path | None, rounding: str | None
+) -> SetRequest:
+    """Which part of the sets, from where, with which rounding."""
+    from clusterfirst.bench.sets import SetRequest
+    from clusterfirst.instance import ROUNDINGS
+
+    if rounding is not None and rounding not in ROUNDINGS:
+        rule = f"one of {', '.join(ROUNDINGS)}"
+        raise InputError(Problem("E120", "rounding", rounding, rule))
+    first, last = _part(instances)
+    return SetRequest(first, last, data, rounding)  # type: ignore[arg-type]  # checked
+
+
+def _compare_all(
+    opened: list[BenchSet],
+    wanted: BenchOptions,
+    references: str | None,
+    out: Path,
+    *,
+    as_json: bool,
+) -> int:
+    """Run set after set and print what came of each; return the exit code."""
+    from clusterfirst.bench.report import document, table
+    from clusterfirst.bench.rows import RowsFile
+
     rows = RowsFile(out)
+    reports = []
     try:
-        reports = []
         for part in opened:
             reports.append(_compare(part, references, wanted, rows))
             if not as_json:
@@ -159,14 +187,14 @@ def _compare(
     return report
 
 
-def _open(names: list[str], request: dict[str, Any]) -> list[BenchSet]:
+def _open(names: list[str], request: SetRequest) -> list[BenchSet]:
     """The sets that are here; a line for each whose data is not."""
-    from clusterfirst.bench.sets import DataNotHereError, SetRequest, open_set
+    from clusterfirst.bench.sets import DataNotHereError, open_set
 
     opened, missing = [], []
     for name in names:
         try:
-            opened.append(open_set(name, SetRequest(**request)))
+            opened.append(open_set(name, request))
         except DataNotHereError as error:
             missing.append(error)
             say(f"{name}: data not here")
