@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.clock import Deadline
-from clusterfirst.compiled import distance
+from clusterfirst.compiled import Flat, distance
 from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.instance import Instance
 from clusterfirst.search.local_search import descend, notes_for
@@ -115,20 +115,20 @@ def test_incremental_cost_is_the_cost(seed: int, n: int, limited: bool) -> None:
     instance = make_instance(seed, n)
     start = in_order(instance)
     slots = len(start) + (0 if limited else 3)
-    region = make_region(whole_ground(instance, 10), start, slots, seed)
+    region = make_region(whole_ground(instance, 10), Flat.of(start), slots, seed)
     notes = notes_for(region.ground, region.tours)
     change = descend(region.ground, region.tours, notes, 10**6)
     expected = cost_of(instance, start) + change
     found = region.routes(best=False)
-    assert cost_of(instance, found) == pytest.approx(expected)
+    assert cost_of(instance, found.lists()) == pytest.approx(expected)
     region = make_region(whole_ground(instance, 10), found, slots, seed)
     state = (region.tours, region.best, region.memory)
     anneal(region.ground, state, region.rng, 300, 5.0)
     now, best = region.memory.cost
-    assert cost_of(instance, region.routes(best=False)) == pytest.approx(now)
-    assert cost_of(instance, region.routes(best=True)) == pytest.approx(best)
+    assert cost_of(instance, region.routes(best=False).lists()) == pytest.approx(now)
+    assert cost_of(instance, region.routes(best=True).lists()) == pytest.approx(best)
     assert best <= expected + 1e-6
-    assert len(region.routes(best=True)) <= slots
+    assert len(region.routes(best=True).sizes) <= slots
 
 
 def test_optimal_on_tiny_instances() -> None:
@@ -242,7 +242,7 @@ def test_halves_are_a_partition() -> None:
     """A cut gives every route to one side, about half of the customers each."""
     instance = make_instance(5, 300)
     start = in_order(instance)
-    left, right = halves(instance.plane, start, 0.7)
+    left, right = (half.lists() for half in halves(instance.plane, Flat.of(start), 0.7))
     assert sorted([*left, *right]) == sorted(start)
     assert abs(sum(map(len, left)) - sum(map(len, right))) < 60
 

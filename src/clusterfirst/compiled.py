@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -148,29 +149,60 @@ def _link_all(ground: Any, tours: Any, flat: Any, starts: Any) -> float:
     return total
 
 
-def link_routes(
-    ground: Ground, routes: Sequence[Sequence[int]], slots: int
-) -> tuple[Tours, float]:
+class Flat(NamedTuple):
+    """Routes one behind the other: route r is stops[starts[r]:starts[r + 1]]."""
+
+    stops: IntArray  # (n,)
+    starts: IntArray  # (routes + 1,)
+
+    @classmethod
+    def of(cls, routes: Sequence[Sequence[int]]) -> Flat:
+        """Return these routes."""
+        stops = np.array([c for route in routes for c in route], dtype=np.int64)
+        starts = np.zeros(len(routes) + 1, dtype=np.int64)
+        np.cumsum([len(route) for route in routes], out=starts[1:])
+        return cls(stops, starts)
+
+    @property
+    def sizes(self) -> IntArray:
+        """(routes,) customers of each."""
+        return np.diff(self.starts)
+
+    def lists(self) -> list[list[int]]:
+        """The routes as lists of customers."""
+        stops, starts = self.stops.tolist(), self.starts.tolist()
+        return [stops[a:b] for a, b in pairwise(starts)]
+
+
+def link_routes(ground: Ground, routes: Flat, slots: int) -> tuple[Tours, float]:
     """Return linked routes, `slots` of them counting empty ones, and their length."""
     nodes = len(ground.demands) + slots
     after, before, route = (np.zeros(nodes, dtype=np.int64) for _ in range(3))
     load, size = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
     tours = Tours(after, before, route, load, size, np.zeros(nodes))
-    flat = np.array([c for stops in routes for c in stops], dtype=np.int64)
-    starts = np.zeros(len(routes) + 1, dtype=np.int64)
-    np.cumsum([len(stops) for stops in routes], out=starts[1:])
-    return tours, float(_link_all(ground, tours, flat, starts))
+    return tours, float(_link_all(ground, tours, routes.stops, routes.starts))
 
 
-def read_routes(tours: Tours) -> list[list[int]]:
-    """Return the non-empty routes as lists of customers."""
-    after = tours.after.tolist()
-    routes = []
-    for depot in range(len(after) - len(tours.load), len(after)):
-        route, node = [], after[depot]
+def read_routes(tours: Tours) -> Flat:
+    """Return the non-empty routes."""
+    slots = len(tours.load)
+    stops = np.zeros(len(tours.after) - slots - 1, dtype=np.int64)
+    starts = np.zeros(slots + 1, dtype=np.int64)
+    count = _read_all(tours, stops, starts)
+    return Flat(stops, starts[: count + 1])
+
+
+@kernel
+def _read_all(tours: Any, stops: Any, starts: Any) -> int:
+    """Write down the non-empty routes; return their number."""
+    at, count = 0, 0
+    for depot in range(len(tours.after) - len(tours.load), len(tours.after)):
+        node = tours.after[depot]
         while node != depot:
-            route.append(node)
-            node = after[node]
-        if route:
-            routes.append(route)
-    return routes
+            stops[at] = node
+            at += 1
+            node = tours.after[node]
+        if at > starts[count]:
+            count += 1
+            starts[count] = at
+    return count

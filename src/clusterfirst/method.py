@@ -18,7 +18,7 @@ import numpy as np
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance, IntArray
 from clusterfirst.scores import Scores
-from clusterfirst.tours.routing import Clusters, costs
+from clusterfirst.tours.routing import Clusters, costs, fit
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,7 @@ class Work:
         routes = [route for route in routes if len(route)]
         if len(routes) > self.fleet_limit:
             return np.inf
-        units, capacity = self.instance.demand_units, self.instance.capacity_units
-        if any(int(units[route].sum()) > capacity for route in routes):
+        if not fit(self.instance, routes):
             return np.inf
         cost = float(costs(self.instance, routes).sum())
         if cost < self.best_cost:

@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clusterfirst.clock import Deadline
-from clusterfirst.compiled import Ground
+from clusterfirst.compiled import Flat, Ground
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.instance import FloatArray, Instance
 from clusterfirst.search.local_search import descend, notes_for
 from clusterfirst.search.regions import (
     Region,
-    Routes,
     halves,
     make_region,
+    together,
     too_large,
     whole_ground,
 )
@@ -47,6 +47,7 @@ ROUND_SECONDS_EACH = 2e-4
 TIDY_SECONDS_EACH = 5e-6  # kept back for reading and judging the answer
 GOLDEN = 0.6180339887498949  # its multiples spread cutting lines evenly
 
+Routes = list[list[int]]
 OnImprovement = Callable[[Routes, float, float], None]
 
 
@@ -113,8 +114,9 @@ def polish(
     if deadline.left() == math.inf and settings.iterations is None:
         rule = "a time limit or a number of iterations is needed"
         raise InputError(Problem("E404", "polish", "neither", rule))
-    current: Routes = [list(route) for route in routes]
-    best = Polished(current, verdict.cost, [(0.0, verdict.cost)])
+    current = Flat.of(routes)
+    cost = _length(instance, current)
+    best = Polished(current.lists(), cost, [(0.0, cost)])
     note = too_large(instance)
     if instance.num_customers < 2 or deadline.passed() or note:
         return replace(best, note=note)
@@ -126,12 +128,13 @@ def polish(
             regions = search.regions(current, step)
             search.done = max(pool.map(search.work, regions, [step] * len(regions)))
             current, found = search.merge(regions)
-            if _length(instance, found) < best.cost * (1 - 1e-12):
-                cost = judge(instance, Solution(found)).cost
+            cost = _length(instance, found)
+            if cost < best.cost * (1 - 1e-12):
                 seconds = time.perf_counter() - start
-                best = Polished(found, cost, [*best.history, (seconds, cost)])
+                lists = found.lists()
+                best = Polished(lists, cost, [*best.history, (seconds, cost)])
                 if on_improvement is not None:
-                    on_improvement(found, cost, seconds)
+                    on_improvement(lists, cost, seconds)
     return best
 
 
@@ -143,9 +146,13 @@ def warm_up() -> None:
     polish(square, [[1], [2], [3]], settings, Deadline.never())
 
 
-def _length(instance: Instance, routes: Routes) -> float:
-    flat = np.concatenate([[0, *route] for route in routes])
-    return float(instance.lengths(flat, np.append(flat[1:], 0)).sum())
+def _length(instance: Instance, routes: Flat) -> float:
+    """Length of all routes, counted afresh."""
+    out = instance.lengths(0, routes.stops[routes.starts[:-1]])
+    back = instance.lengths(routes.stops[routes.starts[1:] - 1], 0)
+    steps = instance.lengths(routes.stops[:-1], routes.stops[1:])
+    steps[routes.starts[1:-1] - 1] = 0.0  # from one route to the next
+    return float(out.sum() + back.sum() + steps.sum())
 
 
 class _Search:
@@ -175,14 +182,14 @@ class _Search:
         """Share of the budget that is used."""
         return self.budget.used(self.done)
 
-    def regions(self, routes: Routes, step: int) -> list[Region]:
+    def regions(self, routes: Flat, step: int) -> list[Region]:
         """Cut the routes in two, or copy them."""
         threads = self.settings.threads
         seed = (self.settings.seed * MOST_ROUNDS + step) * 2
         limit = self.instance.vehicles
-        spare = math.inf if limit is None else limit - len(routes)
-        if threads == 1 or self.plane is None or len(routes) < 4:
-            slots = len(routes) + int(min(spare, 4))
+        spare = math.inf if limit is None else limit - len(routes.sizes)
+        if threads == 1 or self.plane is None or len(routes.sizes) < 4:
+            slots = len(routes.sizes) + int(min(spare, 4))
             return [
                 make_region(self.ground, routes, slots, seed + i)
                 for i in range(threads)
@@ -190,7 +197,7 @@ class _Search:
         parts = halves(self.plane, routes, math.pi * GOLDEN * (step + 1))
         extra = (int(min(spare, 8) + 1) // 2, int(min(spare, 8)) // 2)
         return [
-            make_region(self.ground, part, len(part) + extra[i], seed + i)
+            make_region(self.ground, part, len(part.sizes) + extra[i], seed + i)
             for i, part in enumerate(parts)
         ]
 
@@ -216,13 +223,9 @@ class _Search:
         for kept, found in zip(region.best, region.tours, strict=True):
             np.copyto(kept, found)
 
-    def merge(self, regions: list[Region]) -> tuple[Routes, Routes]:
+    def merge(self, regions: list[Region]) -> tuple[Flat, Flat]:
         """Return the current and the best routes of all regions together."""
-        together = sum(len(r.members) - 1 for r in regions)
-        if together == self.instance.num_customers:
-            chosen = regions
-        else:
-            chosen = [min(regions, key=lambda r: r.cost)]
-        now = [route for r in chosen for route in r.routes(best=False)]
-        found = [route for r in chosen for route in r.routes(best=True)]
-        return now, found
+        if sum(len(r.members) - 1 for r in regions) > self.instance.num_customers:
+            regions = [min(regions, key=lambda r: r.cost)]  # they were copies
+        now = together([r.routes(best=False) for r in regions])
+        return now, together([r.routes(best=True) for r in regions])

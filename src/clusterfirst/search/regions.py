@@ -7,7 +7,9 @@ that two threads work on disjoint memory and never wait for each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -17,15 +19,16 @@ from clusterfirst.compiled import (
     MATRIX,
     ROUNDED,
     SPHERE,
+    Flat,
     Ground,
     Tours,
+    kernel,
     link_routes,
     read_routes,
 )
 from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.search.ruin_recreate import Memory, memory_for
 
-Routes = list[list[int]]
 MAX_MATRIX_ROWS = 5000  # 200 MB of float64: above, a full matrix is refused
 ROUNDING = {  # distance -> floor(distance * scale + offset), as in instance.py
     "none": (1.0, 0.0),
@@ -52,10 +55,10 @@ class Region:
         """Length of the best routes found here."""
         return float(self.memory.cost[1])
 
-    def routes(self, *, best: bool) -> Routes:
+    def routes(self, *, best: bool) -> Flat:
         """Return the best or the current routes, in rows of the instance."""
         found = read_routes(self.best if best else self.tours)
-        return [self.members[route].tolist() for route in found]
+        return found._replace(stops=self.members[found.stops])
 
 
 def too_large(instance: Instance) -> str:
@@ -144,18 +147,15 @@ def _near_matrix(matrix: FloatArray, neighbours: int) -> IntArray:
     return near
 
 
-def make_region(whole: Ground, routes: Routes, slots: int, seed: int) -> Region:
+def make_region(whole: Ground, routes: Flat, slots: int, seed: int) -> Region:
     """Return the region of these routes, with room for `slots` routes in all."""
     # In the order of the routes: neighbours on the map are neighbours in memory.
-    members = np.concatenate([[0], *routes]).astype(np.int64)
-    new_number = np.zeros(len(whole.demands), dtype=np.int64)
-    new_number[members] = np.arange(len(members))
-    near, near_gap = new_number[whole.near[members]], whole.near_gap[members]
-    if len(members) < len(whole.demands):
-        # Neighbours outside the region are 0 now: close the gaps, keep the order.
-        order = np.argsort(near == 0, axis=1, kind="stable")
-        near = np.take_along_axis(near, order, 1)
-        near_gap = np.take_along_axis(near_gap, order, 1)
+    members = np.concatenate([[0], routes.stops])
+    number = np.zeros(len(whole.demands), dtype=np.int64)
+    number[members] = np.arange(len(members))
+    near = np.zeros((len(members), whole.near.shape[1]), dtype=np.int64)
+    near_gap = np.zeros(near.shape)
+    _renumber(whole, members, number, near, near_gap)
     nodes = np.concatenate([members, np.zeros(slots, dtype=np.int64)])
     ground = whole._replace(
         points=np.ascontiguousarray(whole.points[nodes]),
@@ -164,19 +164,49 @@ def make_region(whole: Ground, routes: Routes, slots: int, seed: int) -> Region:
         near=near,
         near_gap=near_gap,
     )
-    local = [new_number[route].tolist() for route in routes]
+    local = Flat(np.arange(1, len(members)), routes.starts)
     tours, cost = link_routes(ground, local, slots)
-    best, _ = link_routes(ground, local, slots)
+    best = Tours._make(array.copy() for array in tours)
     memory = memory_for(tours, len(members) - 1, cost)
     rng = np.array([seed % 2**64], dtype=np.uint64)
     return Region(members, ground, tours, best, memory, rng)
 
 
-def halves(plane: FloatArray, routes: Routes, angle: float) -> tuple[Routes, Routes]:
+@kernel
+def _renumber(whole: Any, members: Any, number: Any, near: Any, near_gap: Any) -> None:
+    """Fill the neighbours within the region, in their order, by their new numbers."""
+    for row in range(1, len(members)):
+        at, old = 0, members[row]
+        for i in range(whole.near.shape[1]):
+            other = number[whole.near[old, i]]
+            if other > 0:
+                near[row, at] = other
+                near_gap[row, at] = whole.near_gap[old, i]
+                at += 1
+
+
+def halves(plane: FloatArray, routes: Flat, angle: float) -> tuple[Flat, Flat]:
     """Cut by a line at this angle, half of the customers on either side."""
     direction = np.array([np.cos(angle), np.sin(angle)])
-    along = np.array([float((plane[route] @ direction).mean()) for route in routes])
-    order = np.argsort(along, kind="stable").tolist()
-    sizes = np.cumsum([len(routes[r]) for r in order])
+    sums = np.add.reduceat(plane[routes.stops] @ direction, routes.starts[:-1])
+    order = np.argsort(sums / routes.sizes, kind="stable")
+    sizes = np.cumsum(routes.sizes[order])
     middle = int(np.searchsorted(sizes, sizes[-1] / 2)) + 1
-    return [routes[r] for r in order[:middle]], [routes[r] for r in order[middle:]]
+    return _only(routes, order[:middle]), _only(routes, order[middle:])
+
+
+def _only(routes: Flat, which: IntArray) -> Flat:
+    """Some of the routes."""
+    ends = zip(
+        routes.starts[which].tolist(), routes.starts[which + 1].tolist(), strict=True
+    )
+    parts = [np.empty(0, dtype=np.int64), *(routes.stops[a:b] for a, b in ends)]
+    starts = np.concatenate([[0], np.cumsum(routes.sizes[which])])
+    return Flat(np.concatenate(parts), starts)
+
+
+def together(parts: Sequence[Flat]) -> Flat:
+    """The routes of all parts, in turn."""
+    sizes = np.concatenate([part.sizes for part in parts])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Flat(np.concatenate([part.stops for part in parts]), starts)

@@ -118,6 +118,15 @@ def costs(instance: Instance, routes: Clusters) -> FloatArray:
     return np.add.reduceat(instance.lengths(stops, onward), starts)
 
 
+def fit(instance: Instance, routes: Clusters) -> bool:
+    """Whether no route is above the capacity."""
+    if not routes:
+        return True
+    starts = np.cumsum([0, *(len(route) for route in routes[:-1])])
+    loads = np.add.reduceat(instance.demand_units[np.concatenate(routes)], starts)
+    return int(loads.max()) <= instance.capacity_units
+
+
 def _work(size: int, effort: TourSettings) -> float:
     """Rough seconds for one cluster, only to decide how often to look at the clock."""
     if size <= effort.exact:
