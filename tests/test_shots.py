@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from clusterfirst.errors import InputError
+from clusterfirst.method import Decoded
 from clusterfirst.networks.model_folder import Model, save_model
-from clusterfirst.networks.neural import MIRRORS, SHOT_NOISE, NeuralScorer, _mirrored
+from clusterfirst.networks.neural import (
+    MIRRORS,
+    SHOT_NOISE,
+    NeuralScorer,
+    _mirrored,
+    far_ends,
+)
 from clusterfirst.solver import SolveOptions, solve
 from networks import RELATIVE, SMALL, small_day, small_router
 
@@ -27,7 +34,8 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def options(model: Path, **more: object) -> SolveOptions:
     """The neural method without polish, by counts unless a limit is given."""
-    given = {"method": "neural", "model": str(model), "polish": False, **more}
+    given = {"method": "neural", "model": str(model), "polish": False, "recentre": 0}
+    given |= more
     return SolveOptions(**given)  # type: ignore[arg-type]  # test helper
 
 
@@ -53,6 +61,31 @@ def test_shots_are_repeatable(untrained: Path) -> None:
     )
     assert first.solution == second.solution
     assert first.notes == second.notes
+
+
+def test_moving_the_seeds_never_makes_it_worse(untrained: Path) -> None:
+    """More moves give the same or a shorter answer, and sometimes a shorter one."""
+    costs = []
+    for number in range(4):
+        day = small_day(60, index=number)
+        few, many = (
+            solve(day, options(untrained, iterations=100, recentre=moves))
+            for moves in (0, 3)
+        )
+        assert many.verdict.cost <= few.verdict.cost * (1 + 1e-12)
+        costs.append(many.verdict.cost < few.verdict.cost)
+    assert any(costs)
+
+
+def test_the_far_ends_of_routes_are_their_farthest_customers() -> None:
+    """One row per route that is not empty, none nearer to the depot than its mates."""
+    routes = [np.arange(1, 21), np.arange(21, 61), np.array([], dtype=np.int64)]
+    ends = far_ends(DAY, Decoded(np.zeros(60, dtype=np.int64), routes, 0.0))
+    away = np.linalg.norm(DAY.plane - DAY.plane[0], axis=1)
+    assert [end in route for end, route in zip(ends, routes, strict=False)] == [
+        True
+    ] * 2
+    assert [away[end] for end in ends] == [away[route].max() for route in routes[:2]]
 
 
 def test_noise_draws_other_seeds() -> None:

@@ -22,6 +22,7 @@ from clusterfirst.training.config_files import config_of, read_config
 from clusterfirst.training.configs import TRAINING
 from clusterfirst.training.curves import read_curve
 from clusterfirst.training.loop import TrainConfig, Trainer, TrainingDiverged, learned
+from clusterfirst.training.optimisers import orthogonal
 from clusterfirst.training.run import CHECKPOINTS, Ending, RunOptions, TrainData, train
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
@@ -190,6 +191,20 @@ def test_a_changed_configuration_is_refused(tmp_path: Path) -> None:
     fewer = LabelPool.of_labels([tiny_pool().draw(0, None)])  # type: ignore[arg-type]  # one partition: no draw
     with pytest.warns(InputWarning, match="W722"):
         train(config, TrainData(fewer), tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(3, 64, 64), (2, 96, 64), (1, 64, 160)])
+def test_muon_makes_steps_orthogonal(shape: tuple[int, int, int]) -> None:
+    """All singular values come near 1, and the singular vectors stay."""
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    moves = orthogonal(matrices)
+    values = torch.linalg.svdvals(moves)
+    assert float(values.min()) > 0.3
+    assert float(values.max()) < 1.3
+    u, _, v = torch.linalg.svd(matrices, full_matrices=False)
+    inner = u.mT @ moves @ v.mT
+    off = inner - torch.diag_embed(torch.diagonal(inner, dim1=1, dim2=2))
+    assert float(off.abs().max()) < 1e-3
 
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])

@@ -48,6 +48,7 @@ class Work:
     mip_gap: float = 0.001  # at which exact, sparse and hard assignments may stop
     model: str | None = None  # weights for the neural method, by name or folder
     shots: int = 1  # seed sets the neural method tries at each fleet size
+    recentre: int = 2  # times it then moves the seeds to the far ends of its routes
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
     on_improvement: Callable[[float, Clusters], None] | None = None
     best: Clusters | None = None

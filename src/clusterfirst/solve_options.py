@@ -12,6 +12,7 @@ FLEETS = ("kmin", "best")
 NEW_LOCATIONS = ("refuse", "nearest")
 TIME_LIMITS = (0.05, 86_400.0)
 MOST_SHOTS = 1000
+MOST_MOVES = 100
 
 PEERS = "clusterfirst.experts.peers:"
 # Method name -> "module:function"; the function takes one Work. Imported when used.
@@ -55,6 +56,9 @@ class SolveOptions:
     shots
         Of the neural method: seed sets to try at each fleet size, the first without
         noise; the best set of all their routes is looked for.
+    recentre
+        Of the neural method: times the seeds move to the far ends of the routes found
+        and everything is scored again; the best answer counts. 0 is the paper's way.
     new_locations
         What a model of one city does with locations it does not know: "refuse", or
         "nearest" to borrow what it knows of the nearest one.
@@ -70,6 +74,7 @@ class SolveOptions:
     threads: int = 2
     model: str | None = None
     shots: int = 1
+    recentre: int = 2
     new_locations: str = "refuse"
 
     @property
@@ -86,6 +91,7 @@ class SolveOptions:
         assigns = self.assign is None or self.assign in ASSIGNMENTS
         shots = _is_whole(self.shots) and 1 <= self.shots <= MOST_SHOTS
         shots = shots and (self.shots == 1 or self.method == "neural")
+        moves = _is_whole(self.recentre) and 0 <= self.recentre <= MOST_MOVES
         known = self.new_locations in NEW_LOCATIONS
         checks = {
             "method": (key_of(self.method) in METHODS, _one_of(METHODS)),
@@ -96,6 +102,7 @@ class SolveOptions:
             "fleet": (self.fleet in FLEETS, _one_of(FLEETS)),
             "threads": (_is_whole(threads) and 1 <= threads <= 64, "1 to 64"),
             "shots": (shots, f"1 to {MOST_SHOTS}, above 1 for the method neural only"),
+            "recentre": (moves, f"0 to {MOST_MOVES}"),
             "new_locations": (known, _one_of(NEW_LOCATIONS)),
         }
         problems = [

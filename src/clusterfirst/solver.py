@@ -174,6 +174,7 @@ def solve(
         fleet=options.fleet,
         model=options.model,
         shots=options.shots,
+        recentre=options.recentre,
         new_locations=options.new_locations,
         on_improvement=on_improvement,
     )

@@ -49,6 +49,13 @@ def solve(
             help="Of the neural method: seed sets to try; the best routes of all."
         ),
     ] = 1,
+    recentre: Annotated[
+        int | None,
+        typer.Option(
+            help="Of the neural method: times the seeds move to the far ends of the "
+            "routes found (default 2; the paper: 0)."
+        ),
+    ] = None,
     new_locations: Annotated[
         str | None,
         typer.Option(
@@ -120,6 +127,7 @@ def solve(
         "method": "neural" if model is not None else method,
         "model": model,
         "shots": shots,
+        "recentre": recentre,
         "new_locations": new_locations,
         "polish": polish,
         "assign": assign,

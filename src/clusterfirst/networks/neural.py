@@ -10,7 +10,7 @@ import torch
 
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import FloatArray, Instance, IntArray
-from clusterfirst.method import ScoreStream, Work
+from clusterfirst.method import Decoded, ScoreStream, Work
 from clusterfirst.networks.cluster import SeedBatch
 from clusterfirst.networks.inputs import NodeArrays, NodeBatch, collate
 from clusterfirst.networks.model import Router
@@ -61,6 +61,10 @@ class NeuralScorer:
         """Return seeds and costs for this fleet; with noise, of another seed set."""
         return score(self.router, self.encoded, [vehicles], noise=noise, seed=seed)[0]
 
+    def at(self, seeds: IntArray) -> Scores:
+        """Return the costs at seeds (customer rows) somebody else picked."""
+        return score_at(self.router, self.encoded, [seeds])[0]
+
 
 def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
     """Encode the instance now; yield scores for each shot and fleet when asked."""
@@ -88,13 +92,36 @@ def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreS
         if raw and shot % MIRRORS:
             view = _mirrored(work.instance, shot % MIRRORS)
             scorer = NeuralScorer(plain.router, view)
+        answers = []
         for vehicles in fleets:
             scores = scorer(vehicles, SHOT_NOISE if shot else 0.0, work.seed + shot)
-            if work.assign in ("sparse", "hard"):
-                soon = work.deadline.share(PLAN_SHARE)
-                plan = transport_plan(work.instance, scores, deadline=soon)
-                scores = replace(scores, plan=plan)
-            yield scores
+            answers.append((scores.seeds, (yield _with_plan(work, scores))))
+        for _ in range(work.recentre):
+            for number, (seeds, found) in enumerate(answers):
+                moved = seeds if found is None else far_ends(work.instance, found)
+                if set(moved.tolist()) != set(seeds.tolist()):
+                    found = yield _with_plan(work, scorer.at(moved))
+                answers[number] = moved, found
+
+
+def far_ends(instance: Instance, found: Decoded) -> IntArray:
+    """(K,) the customer of each route farthest from the depot.
+
+    Those are the seeds the networks were trained at (Section 2.2). A decoded seed
+    that is none of its route's far ends was a mistake, which scoring again at the far
+    ends of the routes it led to repairs: one step of k-means, with our costs.
+    """
+    away = np.linalg.norm(instance.plane - instance.plane[0], axis=1)
+    ends = [route[np.argmax(away[route])] for route in found.routes if len(route)]
+    return np.array(ends, dtype=np.int64)
+
+
+def _with_plan(work: Work, scores: Scores) -> Scores:
+    """Add the transport plan where the assignment asks for one."""
+    if work.assign not in ("sparse", "hard"):
+        return scores
+    soon = work.deadline.share(PLAN_SHARE)
+    return replace(scores, plan=transport_plan(work.instance, scores, deadline=soon))
 
 
 @torch.inference_mode()
@@ -123,7 +150,14 @@ def score(
 
     `noise` perturbs the seed scores (Gumbel) to draw other seed sets.
     """
-    picked = _pick(router, encoded, vehicles, noise, seed)
+    return score_at(router, encoded, _pick(router, encoded, vehicles, noise, seed))
+
+
+@torch.inference_mode()
+def score_at(
+    router: Router, encoded: Encoded, picked: Sequence[IntArray]
+) -> list[Scores]:
+    """Score each customer at its candidates among given seeds (customer rows)."""
     K = max(1, max(len(seeds) for seeds in picked))
     index = np.zeros((len(picked), K), dtype=np.int64)
     real = np.zeros((len(picked), K), dtype=bool)

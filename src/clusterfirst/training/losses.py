@@ -120,8 +120,9 @@ def contrastive_loss(
     if listed:
         index = batch.nodes.lists.index[:, 1:, 2:]
         seen = batch.nodes.lists.valid[:, 1:, 2:]
-        others = gather_rows(encoded.contrast, index)  # (B, N, L, E)
-        logits = torch.einsum("bne,bnle->bnl", z, others)
+        # All pairs in one product, then the listed ones: gathering vectors first takes
+        # a tenth of a whole training step.
+        logits = (z @ encoded.contrast.transpose(1, 2)).gather(-1, index)  # (B, N, L)
         same = gather_rows(functional.pad(route, (1, 0), value=-2), index)
         positive = (same == route[..., None]) & seen
     else:
