@@ -2,6 +2,7 @@
 #
 #   make demo   virtual environment, the package, one solved day with a picture
 #   make test   every extra and the test tools; ruff, mypy, pytest
+#   make tables every comparison of docs/benchmarks.md, on an idle machine
 #
 # Run them again at any time: what is installed already stays.
 
@@ -14,7 +15,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test docs
+.PHONY: demo test docs tables
 
 demo: .venv/core-installed
 	$(BIN)/clusterfirst demo --out out/demo.png
@@ -27,6 +28,11 @@ test: .venv/all-installed
 
 docs: .venv/all-installed
 	$(BIN)/python docs/generate_cli.py
+
+tables: .venv/all-installed
+	$(BIN)/python benchmarks/parts.py --store
+	$(BIN)/python benchmarks/tables.py free
+	$(BIN)/python benchmarks/tables.py search
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; try make PYTHON=/path/to/python3.11"; exit 2; }

@@ -4,28 +4,28 @@
                                [--store]
 
 Days of a uniform city at the paper's law (demand 1..9, Q = 50), one core. `embed` is
-paid once per city and stands apart from the whole. Without --model the networks have
-random weights, which cost the same time, and assignment and tours work on
-Fisher-Jaikumar's seeds and costs instead. Every run compares itself with the table in
-docs/benchmarks.md, in units of the fp32 matmul rate, and names what became slower;
---store replaces that table.
+paid once per city and stands apart from the whole. --model is a shipped model or a
+folder (default: general, or the first one shipped); a model of one city lends unknown
+places what it knows of the nearest one, which costs the same time. `--model random`
+has random weights, and assignment and tours then work on Fisher-Jaikumar's seeds and
+costs. Every run compares itself with the stored one of the same model
+(benchmarks/results/parts-MODEL.json), in units of the fp32 matmul rate, and names what
+became slower; --store replaces it and writes the tables of docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
-import platform
-import re
+import resource
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,15 +41,22 @@ from clusterfirst.method import Work
 from clusterfirst.networks import neural
 from clusterfirst.networks.embed import SETTINGS, Autoencoder, city_graph
 from clusterfirst.networks.model import GENERAL, Router
-from clusterfirst.networks.model_folder import load_model
+from clusterfirst.networks.model_folder import Model, load_model, shipped
+from clusterfirst.networks.transport import INFERENCE
 from clusterfirst.sampling import sample_city, sample_day
 from clusterfirst.scores import Scores
+from machine import ROOT, facts
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
+RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- parts:begin -->", "<!-- parts:end -->"
 PARTS = ("embed", "seeds", "cluster", "sinkhorn", "assignment", "tours")
 APART = "embed"  # once per city, not per day
+RANDOM = "random"  # in place of a model: random weights
 SLOWER = 1.5  # times the stored figure, beyond the noise of a busy machine
+LEAST = 1e-3  # seconds below which a clock measures mostly itself
+PLAN_CELLS = 300_000_000  # customers x vehicles x iterations of the plan to run
+RATES = 5  # matmuls beside every run
 
 Seconds = dict[str, float]
 
@@ -58,9 +65,24 @@ Seconds = dict[str, float]
 class Table:
     """Seconds of each part at each size, and how they came about."""
 
+    model: str
     seconds: dict[int, Seconds]
     gflops: float
     about: str
+
+    @classmethod
+    def read(cls, path: Path) -> Table | None:
+        """The stored table, if there is one."""
+        if not path.exists():
+            return None
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        sizes = {int(size): times for size, times in stored["seconds"].items()}
+        return cls(**(stored | {"seconds": sizes}))
+
+    def write(self, path: Path) -> None:
+        """Store it."""
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     def share(self, size: int, part: str) -> float:
         """Of the whole day; embed is not part of it."""
@@ -103,27 +125,39 @@ def timed_calls(seconds: Seconds, part: str, name: str) -> Iterator[None]:
         setattr(neural, name, function)
 
 
-def measure(city: City, day: Instance, router: Router, trained: bool) -> Seconds:
+def measure(city: City, day: Instance, model: Model | None) -> Seconds:
     """Every part once."""
     seconds: Seconds = {}
     with timed(seconds, "embed"), torch.inference_mode():
         settings = SETTINGS["default"]
         Autoencoder(city_graph(city, settings), settings).table_psi()
+    router = Router(GENERAL) if model is None else model.router
+    rows = None if model is None else model.rows_of(day, borrow=True)
     work = Work(day, Deadline.never(), iterations=1)
     vehicles = fleets(work)[:1]
     with timed(seconds, "seeds"):
-        encoded = neural.encode(router, [day], [None])
+        encoded = neural.encode(router, [day], [rows])
     picking: Seconds = {}
     with timed_calls(picking, "seeds", "decode_seeds"), timed(seconds, "cluster"):
         scores = neural.score(router, encoded, vehicles)[0]
     seconds["cluster"] -= picking["seeds"]
     seconds["seeds"] += picking["seeds"]
-    with timed(seconds, "sinkhorn"):
-        neural.transport_plan(day, scores)
-    decode(work, scores if trained else by_hand(day, vehicles))
+    seconds["sinkhorn"] = plan_seconds(day, scores)
+    decode(work, by_hand(day, vehicles) if model is None else scores)
     seconds["assignment"] = work.seconds["assign"]
     seconds["tours"] = work.seconds["tours"]
     return seconds
+
+
+def plan_seconds(day: Instance, scores: Scores) -> float:
+    """Seconds of all iterations of the plan; on large days scaled up from a part."""
+    full = INFERENCE.iterations
+    cells = day.num_customers * len(scores.seeds)
+    some = int(np.clip(PLAN_CELLS // cells, 1, full))
+    seconds: Seconds = {}
+    with timed(seconds, "plan"):
+        neural.transport_plan(day, scores, replace(INFERENCE, iterations=some))
+    return seconds["plan"] * full / some
 
 
 def by_hand(day: Instance, vehicles: list[int]) -> Scores:
@@ -131,61 +165,45 @@ def by_hand(day: Instance, vehicles: list[int]) -> Scores:
     return next(fisher_jaikumar(day, vehicles, np.random.default_rng(0)))
 
 
-def measure_all(sizes: list[int], runs: int, model: str | None) -> Table:
+def measure_all(sizes: Sequence[int], runs: int, name: str) -> Table:
     """Medians over runs, size by size; the first, small run warms everything up."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    router = Router(GENERAL) if model is None else load_model(model).router
-    day_of = {n: sample_day(draw_city(n), n, seed=1, index=0) for n in (60, *sizes)}
-    measure(draw_city(60), day_of[60], router, model is not None)
+    model = None if name == RANDOM else load_model(name)
+    cities = {n: sample_city(n, seed=1) for n in (60, *sizes)}  # each day uses all
+    days = {n: sample_day(city, n, seed=1, index=0) for n, city in cities.items()}
+    measure(cities[60], days[60], model)
     rates, seconds = [], {}
     for n in sizes:
         found = []
         for _ in range(runs):
-            rates.append(matmul_rate())
-            found.append(measure(draw_city(n), day_of[n], router, model is not None))
+            rates += [matmul_rate() for _ in range(RATES)]
+            found.append(measure(cities[n], days[n], model))
             print(f"N={n}: {sum(found[-1].values()):.2f} s", file=sys.stderr)
         seconds[n] = {
             part: statistics.median(run[part] for run in found) for part in PARTS
         }
     rate = statistics.median(rates)
-    weights = "random weights" if model is None else f"weights {model}"
-    return Table(seconds, rate, about(rate, weights))
+    return Table(name, seconds, rate, about(rate, name))
 
 
-def draw_city(size: int) -> City:
-    """A uniform city that the day uses whole, so that embed grows with N too."""
-    return sample_city(size, seed=1)
-
-
-def about(rate: float, weights: str) -> str:
+def about(rate: float, model: str) -> str:
     """Date, commit, machine and command: what a figure is worth without them is 0."""
-    git = ["git", "-C", str(PAGE.parent), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False)
+    here = facts()
     command = " ".join(["python", "benchmarks/parts.py", *sys.argv[1:]])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return (
-        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit.stdout.strip() or 'unknown'}, "
-        f"`{command}`; {processor()}, {os.cpu_count()} cores, "
-        f"load {os.getloadavg()[0]:.1f}, fp32 matmul {rate:.1f} GFLOP/s on one core, "
-        f"{weights}."
+        f"{here['date']}, commit {here['commit']}, `{command}`; {here['processor']}, "
+        f"one of {here['cores']} cores, load {here['load']}, fp32 matmul {rate:.1f} "
+        f"GFLOP/s, weights {model}, peak memory {peak:.1f} GB."
     )
 
 
-def processor() -> str:
-    """The name of the processor."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor() or platform.machine()
-    found = re.search(r"model name\s*:\s*(.+)", text)
-    return found.group(1).strip() if found else platform.machine()
-
-
-# --- the table in docs/benchmarks.md ------------------------------------------------
+# --- tables -------------------------------------------------------------------------
 
 
 def as_markdown(table: Table) -> str:
-    """The table as it stands in the page; `from_markdown` reads it back."""
+    """The table as it stands in the page."""
     sizes = sorted(table.seconds)
     head = "".join(f" N={n} s | share |" for n in sizes)
     lines = [table.about, "", f"| part |{head} growth |"]
@@ -199,45 +217,35 @@ def as_markdown(table: Table) -> str:
     return "\n".join(lines)
 
 
-def from_markdown(text: str) -> Table | None:
-    """The table of a page, if there is one."""
-    _, begin, rest = text.partition(BEGIN)
-    body = rest.partition(END)[0].strip()
-    rate = re.search(r"matmul ([\d.]+) GFLOP/s", body)
-    if not begin or rate is None:
-        return None
-    sizes = [int(n) for n in re.findall(r"N=(\d+) s", body)]
-    seconds: dict[int, Seconds] = {n: {} for n in sizes}
-    for line in body.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[0] in PARTS:
-            for n, cell in zip(sizes, cells[1::2], strict=False):
-                seconds[n][cells[0]] = float(cell)
-    return Table(seconds, float(rate.group(1)), body.splitlines()[0])
-
-
 def compare(now: Table, stored: Table) -> list[str]:
     """What became slower, counted in matmuls of the same minute."""
     speed = now.gflops / stored.gflops
     lines = []
     for n in sorted(set(now.seconds) & set(stored.seconds)):
         for part in PARTS:
-            before = max(stored.seconds[n][part], 1e-4)
-            ratio = max(now.seconds[n][part], 1e-4) / before * speed
+            before = max(stored.seconds[n][part], LEAST)
+            ratio = max(now.seconds[n][part] * speed, LEAST) / before
             if ratio > SLOWER:
                 lines.append(f"slower: {part} at N={n}: {ratio:.1f} times")
     return lines
 
 
-def store(table: Table) -> None:
-    """Put the table into the page."""
+def write_page(tables: Sequence[Table]) -> None:
+    """Put the stored tables into the page."""
     text = PAGE.read_text(encoding="utf-8")
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
         sys.exit(f"{PAGE} has no {BEGIN} ... {END}")
-    body = f"{BEGIN}\n{as_markdown(table)}\n{END}"
-    PAGE.write_text(head + body + tail, encoding="utf-8")
+    body = "\n\n".join(as_markdown(table) for table in tables)
+    temporary = PAGE.with_suffix(".parts")
+    temporary.write_text(f"{head}{BEGIN}\n{body}\n{END}{tail}", encoding="utf-8")
+    os.replace(temporary, PAGE)
+
+
+def usual_model() -> str:
+    """`general`, else the first model that is shipped, else random weights."""
+    return "general" if "general" in shipped() else next(iter(shipped()), RANDOM)
 
 
 def main() -> None:
@@ -247,17 +255,20 @@ def main() -> None:
     )
     parser.add_argument("--sizes", default="100,1000,10000")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--model")
+    parser.add_argument("--model", default=usual_model())
     parser.add_argument("--store", action="store_true")
     args = parser.parse_args()
     table = measure_all([int(n) for n in args.sizes.split(",")], args.runs, args.model)
     print(as_markdown(table))
-    stored = from_markdown(PAGE.read_text(encoding="utf-8"))
+    place = RESULTS / f"parts-{Path(args.model).name}.json"
+    stored = Table.read(place)
     if stored is not None:
         print(f"\nstored: {stored.about}")
         print("\n".join(compare(table, stored)) or "nothing became slower")
     if args.store:
-        store(table)
+        table.write(place)
+        found = [Table.read(path) for path in sorted(RESULTS.glob("parts-*.json"))]
+        write_page([each for each in found if each is not None])
 
 
 if __name__ == "__main__":

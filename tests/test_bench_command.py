@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -57,38 +55,6 @@ def test_the_command_compares_and_goes_on(
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["results"][0]["lines"]
     assert RowsFile(tmp_path).read() == rows
-
-
-def _parts() -> ModuleType:
-    """The script benchmarks/parts.py as a module."""
-    path = Path(__file__).parent.parent / "benchmarks" / "parts.py"
-    spec = importlib.util.spec_from_file_location("parts", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["parts"] = module  # where dataclasses look for their annotations
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_stored_table_of_parts_reads_back_and_names_what_is_slower() -> None:
-    """A table in a page equals itself; a part twice as slow is named, no other."""
-    parts = _parts()
-    seconds = {n: {part: n / 1000 for part in parts.PARTS} for n in (100, 1000)}
-    table = parts.Table(seconds, 20.0, "fp32 matmul 20.0 GFLOP/s")
-    page = f"text\n{parts.BEGIN}\n{parts.as_markdown(table)}\n{parts.END}\nmore"
-    stored = parts.from_markdown(page)
-    assert stored == table
-    assert parts.compare(table, stored) == []
-    assert table.growth("tours") == pytest.approx(1.0)
-    slow = {n: times | {"tours": 2 * times["tours"]} for n, times in seconds.items()}
-    found = parts.compare(parts.Table(slow, 20.0, ""), stored)
-    assert [line.split(":")[1] for line in found] == [
-        " tours at N=100",
-        " tours at N=1000",
-    ]
-    # The same seconds while the machine gave half the matmuls: half the work.
-    assert parts.compare(parts.Table(slow, 10.0, ""), stored) == []
 
 
 @pytest.mark.parametrize(

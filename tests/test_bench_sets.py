@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,11 @@ from clusterfirst.bench.sets import (
     with_references,
 )
 from clusterfirst.errors import InputError
+from clusterfirst.experts.engine import Outcome
 from clusterfirst.experts.hgs import HgsSettings
 from clusterfirst.files import write_instance, write_instances, write_solution
 from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution, judge
+from clusterfirst.solution import judge
 
 
 def test_a_folder_of_instances_with_solutions(tmp_path: Path) -> None:
@@ -87,15 +90,19 @@ def test_long_runs_are_cached_and_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HGS runs once per instance; a damaged or wrong file in the cache is made anew."""
-    calls = []
+    calls, told = [], []
 
-    def expert(instance: Instance, settings: HgsSettings) -> Solution:
-        calls.append(settings.seconds)
-        return ALONE
+    def experts(
+        function: object, tasks: Iterable[tuple[int, Instance, HgsSettings]], **_: int
+    ) -> Iterator[Outcome[object, object]]:
+        for task in tasks:
+            calls.append(task[2].seconds)
+            yield Outcome(task, (task[0], ALONE))
 
-    monkeypatch.setattr(bench_sets, "solve_with_hgs", expert)
+    monkeypatch.setattr(bench_sets, "map_tasks", experts)
     monkeypatch.setenv(bench_sets.CACHE_VARIABLE, str(tmp_path))
-    first = with_references(small_set(2), "hgs:3")
+    first = with_references(small_set(2), "hgs:3", lambda *p: told.append(p))
+    assert told == [(1, 2), (2, 2)]
     assert [case.reference for case in first.cases] == [
         pytest.approx(judge(small_day(i), ALONE).cost) for i in range(2)
     ]
@@ -106,3 +113,19 @@ def test_long_runs_are_cached_and_checked(
     files[1].write_text('{"routes": [[1]]}')
     with_references(small_set(2), "hgs:3")
     assert len(calls) == 4
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"
+)
+def test_a_real_long_run_is_no_worse_than_routes_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes that make references answer in the order of the set."""
+    monkeypatch.setenv(bench_sets.CACHE_VARIABLE, str(tmp_path))
+    days = with_references(small_set(3), "hgs:0.05")
+    assert "0.05 s" in days.references
+    for i, case in enumerate(days.cases):
+        assert case.instance.name == f"day-{i}"
+        assert case.reference is not None
+        assert case.reference <= judge(case.instance, ALONE).cost

@@ -13,15 +13,17 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem, quote
+from clusterfirst.errors import InputError, NotFoundInTimeError, Problem, quote
+from clusterfirst.experts.engine import map_tasks
 from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.experts.peers import usable_cores
 from clusterfirst.files import (
     Entry,
     read_instance,
@@ -260,8 +262,15 @@ def route_numbers(instance: Instance, solution: Solution) -> IntArray:
 # --- references from elsewhere ------------------------------------------------------
 
 
-def with_references(bench_set: BenchSet, given: str) -> BenchSet:
-    """Measure against `hgs:SECONDS` or the costs in a CSV file (instance,cost)."""
+def with_references(
+    bench_set: BenchSet,
+    given: str,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> BenchSet:
+    """Measure against `hgs:SECONDS` or the costs in a CSV file (instance,cost).
+
+    `on_progress` is told how many of the long runs are done, and of how many.
+    """
     if given.startswith("hgs:"):
         try:
             seconds = float(given.removeprefix("hgs:"))
@@ -269,7 +278,7 @@ def with_references(bench_set: BenchSet, given: str) -> BenchSet:
         except ValueError as error:  # InputError is one
             rule = "hgs:SECONDS with a number above 0, or a CSV file, is needed"
             raise InputError(Problem("E404", "references", given, rule)) from error
-        cases = tuple(_long_run(case, settings) for case in bench_set.cases)
+        cases = _long_runs(bench_set.cases, settings, on_progress)
         about = f"{_HGS}, {seconds:g} s, seed {REFERENCE_SEED}"
         return replace(bench_set, cases=cases, references=about)
     costs = _read_costs(Path(given))
@@ -302,23 +311,49 @@ def cache_folder() -> Path:
     return Path(base) / "clusterfirst"
 
 
-def _long_run(case: Case, settings: HgsSettings) -> Case:
-    """The case with the answer of a long HGS run, cached if it was made before.
+def _long_runs(
+    cases: Sequence[Case],
+    settings: HgsSettings,
+    on_progress: Callable[[int, int], None] | None,
+) -> tuple[Case, ...]:
+    """The cases with the answers of long HGS runs, all cores at work.
 
     The cache holds routes; their cost is recomputed, so a wrong file cannot lie.
     """
     folder = make_folder(cache_folder() / "references")
-    path = folder / f"{case.digest}-hgs-{settings.seconds:g}s-{settings.seed}.json"
+    ending = f"hgs-{settings.seconds:g}s-{settings.seed}.json"
+    paths = [folder / f"{case.digest}-{ending}" for case in cases]
+    found = [_kept(case, path) for case, path in zip(cases, paths, strict=True)]
+    missing = [i for i, case in enumerate(found) if case is None]
+    # Copies: the distances a run computes must not travel with every later run.
+    tasks = ((i, cases[i].instance.replace(), settings) for i in missing)
+    outcomes = map_tasks(_long_run, tasks, workers=len(usable_cores()))
+    for done, outcome in enumerate(outcomes, start=1):
+        if outcome.value is None:
+            name = cases[outcome.task[0]].instance.name
+            problem = Problem("E601", f"HGS on {name}", rule=outcome.failure)
+            raise NotFoundInTimeError(problem)
+        i, solution = outcome.value
+        routes = [list(route) for route in solution.routes]
+        write_json(paths[i], {"routes": routes})
+        found[i] = _against(cases[i], solution)
+        if on_progress is not None:
+            on_progress(done, len(missing))
+    return tuple(case for case in found if case is not None)
+
+
+def _kept(case: Case, path: Path) -> Case | None:
+    """The case with the routes of a file; None where it must be made anew."""
     try:
         kept = Solution(json.loads(path.read_text(encoding="utf-8"))["routes"])
-        if judge(case.instance, kept).feasible:
-            return _against(case, kept)
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # not there, or not readable: made anew
-    # A copy: the distances it computes must not travel with every later run.
-    solution = solve_with_hgs(case.instance.replace(), settings)
-    write_json(path, {"routes": [list(route) for route in solution.routes]})
-    return _against(case, solution)
+        return None
+    return _against(case, kept) if judge(case.instance, kept).feasible else None
+
+
+def _long_run(task: tuple[int, Instance, HgsSettings]) -> tuple[int, Solution]:
+    number, instance, settings = task
+    return number, solve_with_hgs(instance, settings)
 
 
 def _against(case: Case, solution: Solution) -> Case:

@@ -179,7 +179,8 @@ def _compare(
 
     if references is not None:
         say(f"{bench_set.name}: references {references} ...")
-        bench_set = with_references(bench_set, references)
+        told = _by_time(lambda done, total: f"reference {done} of {total}")
+        bench_set = with_references(bench_set, references, told)
     result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
     report = make_report(bench_set, result)
     paths = write_report(rows.path.parent, f"{bench_set.name}-{wanted.cores}", report)
@@ -253,13 +254,21 @@ def _part(text: str | None) -> tuple[int, int | None]:
 
 
 def _reporter(name: str) -> Callable[[BenchProgress], None]:
+    def line(progress: BenchProgress) -> str:
+        left = f"{progress.left / 60:.1f} min left"
+        return f"{name}: {progress.done} of {progress.total} runs, {left}"
+
+    return _by_time(line)
+
+
+def _by_time(line: Callable[..., str]) -> Callable[..., None]:
+    """A callback that says a line of progress now and then."""
     last = time.monotonic()
 
-    def report(progress: BenchProgress) -> None:
+    def report(*progress: Any) -> None:
         nonlocal last
         if time.monotonic() - last >= PROGRESS_SECONDS:
             last = time.monotonic()
-            left = f"{progress.left / 60:.1f} min left"
-            say(f"{name}: {progress.done} of {progress.total} runs, {left}")
+            say(line(*progress))
 
     return report

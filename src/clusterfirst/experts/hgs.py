@@ -59,9 +59,12 @@ class HgsSettings:
             raise InputError(Problem("E423", "seed", str(self.seed), rule))
 
     def patience(self, customers: int) -> float:
-        """Wall-clock seconds after which a solve counts as hanging."""
+        """Wall-clock seconds after which a solve counts as hanging.
+
+        HGS counts CPU seconds, and a busy machine has few of them in each second.
+        """
         if self.seconds is not None:
-            return 3 * self.seconds + 5
+            return 10 * self.seconds + 30
         assert self.iterations is not None
         return 60 + self.iterations * customers * SLOWEST_ITERATION
 

@@ -1,0 +1,271 @@
+"""Every table of docs/benchmarks.md, by `clusterfirst bench`, one after the other.
+
+    python benchmarks/tables.py free [TABLE ...]     search-free: quality, one core
+    python benchmarks/tables.py search [TABLE ...]   with search: needs an idle machine
+    python benchmarks/tables.py page                 writes the page from the results
+    python benchmarks/tables.py search --dry-run     commands and minutes, runs nothing
+    python benchmarks/tables.py search --first 1     a trial: nothing is stored
+
+The order on the command line is the order of the runs; without names all tables run.
+What is done stays in --out (default out/tables): run again to go on, and remove that
+folder after the code has changed. Each finished table goes to benchmarks/results and
+into the page. Named sets are found by CLUSTERFIRST_DATA. Shipped models join by
+themselves, a model of one city only on its city.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from clusterfirst.bench.compare import with_ablation
+from clusterfirst.bench.run import ONCE, Method
+from clusterfirst.networks.model_folder import shipped
+from machine import ROOT, facts
+from tables_page import PICTURES, RESULTS, write_page
+
+STARTUP = 2.0  # seconds for each process of a method, on an idle machine
+ONE_SHOT = 0.2  # of its limit is what a method takes that decides once
+CLASSICS = ("fisher-jaikumar", "sweep", "petal", "savings")
+PEERS = ("hgs", "pyvrp", "ortools", "vroom")
+HUGE_CITY = "out/tables/city-20000"  # clustered, 20,000 locations, seed 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """How many instances of a set, and the seconds each method may take."""
+
+    count: int
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One set, compared without search and with search."""
+
+    name: str
+    title: str
+    free: Part
+    search: Part
+    references: str = ""  # where the set has none of its own
+    peers: tuple[str, ...] = PEERS
+    starts: tuple[str, ...] = ()  # further starts of the polish
+    whole: bool = False  # the set is never longer than what is asked for
+    city: str = ""  # days of this folder instead of a set
+
+
+# Every city of the paper is the bundled one, so its models know these days.
+PAPERS_CITY = ("city-100", "city-200", "city-500", "city-1000")
+TABLES = (
+    Table(
+        "city-1000",
+        "The paper's city, N = 1000",
+        Part(6, (1.0,)),
+        Part(6, (1.0, 3.0)),
+        whole=True,
+    ),
+    Table(
+        "city-500",
+        "The paper's city, N = 500",
+        Part(8, (1.0,)),
+        Part(8, (1.0, 3.0)),
+        whole=True,
+    ),
+    Table(
+        "city-100",
+        "The paper's city, N = 100",
+        Part(128, (0.3,)),
+        Part(32, (0.3, 1.0)),
+    ),
+    Table(
+        "city-200",
+        "The paper's city, N = 200",
+        Part(24, (1.0,)),
+        Part(24, (0.3, 1.0)),
+        whole=True,
+    ),
+    Table("X", "X, the half at hand (50 of 100)", Part(50, (1.0,)), Part(50, (0.3, 1))),
+    Table(
+        "clustered-10000",
+        "N = 10,000 in a clustered city of 20,000 locations",
+        Part(3, (10.0,)),
+        Part(3, (10.0, 30.0)),
+        peers=("hgs",),
+        city=HUGE_CITY,
+    ),
+    Table(
+        "leuven1",
+        "Leuven1, N = 3000",
+        Part(1, (3.0,)),
+        Part(1, (10.0,)),
+        starts=("savings+polish",),
+        whole=True,
+    ),
+    Table("lehd500", "LEHD CVRP500", Part(128, (1.0,)), Part(32, (0.3, 1.0))),
+    Table("lehd200", "LEHD CVRP200", Part(128, (0.3,)), Part(32, (0.3, 1.0))),
+    Table("cvrp100", "CVRP100", Part(1000, (0.1,)), Part(32, (0.3, 1.0)), "hgs:2"),
+    Table("cvrp1000", "CVRP1000", Part(16, (1.0,)), Part(16, (0.3, 1.0)), "hgs:60"),
+    Table("xml100", "XML100", Part(1000, (0.1,)), Part(32, (0.3, 1.0))),
+    Table("belem", "Belem days", Part(32, (1.0,)), Part(32, (0.3, 1.0)), "hgs:10"),
+)
+
+
+# --- what a table runs --------------------------------------------------------------
+
+
+def models(table: Table) -> list[str]:
+    """The shipped models that fit: those of one city only on the paper's."""
+    found = []
+    for name, folder in shipped().items():
+        networks = json.loads((folder / "config.json").read_text())["networks"]
+        if networks["input"] != "psi" or table.name in PAPERS_CITY:
+            found.append(name)
+    return found
+
+
+def methods(table: Table, kind: str) -> tuple[str, ...]:
+    """Everything that runs here, the twins of the network included."""
+    if kind == "free":
+        ours = [f"neural:{name}" for name in models(table)]
+        twin = f"{CLASSICS[0]}:{ONCE}"
+        return with_ablation([*ours, *CLASSICS, twin])
+    ours = [f"neural:{name}+polish" for name in models(table)]
+    start = f"{CLASSICS[0]}+polish"
+    return with_ablation([*ours, start, *table.starts, *table.peers])
+
+
+def words(table: Table, kind: str, out: Path) -> list[str]:
+    """The command of a table."""
+    part = table.free if kind == "free" else table.search
+    command = ["clusterfirst", "bench"]
+    if table.city:
+        command += ["--city", table.city, "--customers", "10000"]
+        command += ["--count", str(part.count)]
+    else:
+        command.append(table.name)
+        if not table.whole:
+            command += ["--instances", f"0:{part.count}"]
+    command += ["--methods", ",".join(methods(table, kind))]
+    command += ["--seconds", ",".join(f"{s:g}" for s in part.seconds)]
+    if kind == "search":
+        command += ["--cores", "2"]
+    if table.references:
+        command += ["--references", table.references]
+    return [*command, "--out", str(out / kind / table.name)]
+
+
+def minutes(table: Table, kind: str) -> float:
+    """How long a table takes from nothing, on an idle machine."""
+    part = table.free if kind == "free" else table.search
+    seconds = 0.0
+    for text in methods(table, kind):
+        method = Method.of(text)
+        once = method.name in ("neural", "sweep") or method.detail == ONCE
+        share = ONE_SHOT if once and not method.polish else 1.0
+        processes = 2 if kind == "search" and not method.uses_threads else 1
+        seconds += processes * STARTUP + part.count * share * sum(part.seconds)
+    return seconds / 60
+
+
+# --- running ------------------------------------------------------------------------
+
+
+def run(table: Table, kind: str, out: Path) -> bool:
+    """Run or finish the command of one table."""
+    if table.city and not Path(table.city).exists():
+        draw = ["clusterfirst", "city", "sample", "--out", table.city]
+        draw += ["--locations", "20000", "--layout", "clustered", "--seed", "1"]
+        subprocess.run([*_program(), *draw[1:]], check=True, cwd=ROOT)
+    command = words(table, kind, out)
+    print(f"$ {shlex.join(command)}", flush=True)
+    done = subprocess.run([*_program(), *command[1:]], check=False, cwd=ROOT)
+    if done.returncode:
+        print(f"{table.name}: not finished (exit code {done.returncode})")
+    return not done.returncode
+
+
+def store(table: Table, kind: str, out: Path, before: dict[str, Any]) -> None:
+    """Keep what came of a table, and write the page anew."""
+    (summary,) = (ROOT / out / kind / table.name).glob("*.json")
+    result = {
+        "name": table.name,
+        "title": table.title,
+        "kind": kind,
+        "command": shlex.join(words(table, kind, out)),
+        **before,
+        "result": json.loads(summary.read_text(encoding="utf-8")),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    stored = RESULTS / f"{kind}-{table.name}.json"
+    stored.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if kind == "search":
+        shutil.copyfile(
+            summary.with_suffix(".png"), PICTURES / f"bench-{table.name}.png"
+        )
+    write_page([t.name for t in TABLES])
+
+
+def few(table: Table, count: int) -> Table:
+    """The table on its first instances only."""
+    free, search = (
+        replace(part, count=min(count, part.count))
+        for part in (table.free, table.search)
+    )
+    return replace(table, free=free, search=search, whole=False)
+
+
+def _program() -> list[str]:
+    """`clusterfirst` of this environment."""
+    return [sys.executable, "-m", "clusterfirst"]
+
+
+def main() -> int:
+    """Run, estimate, or write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kind", choices=("free", "search", "page"))
+    parser.add_argument("tables", nargs="*", metavar="TABLE")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--first", type=int, help="instances of each table, a trial")
+    parser.add_argument("--out", type=Path, default=Path("out/tables"))
+    args = parser.parse_intermixed_args()
+    known = {table.name: table for table in TABLES}
+    for name in args.tables:
+        if name not in known:
+            parser.error(f"{name}: the tables are {', '.join(known)}")
+    if args.kind == "page":
+        write_page(list(known))
+        return 0
+    chosen: Sequence[Table] = [known[name] for name in args.tables] or TABLES
+    if args.first:
+        chosen = [few(table, args.first) for table in chosen]
+        args.out = args.out / "trial"
+    if args.dry_run:
+        for table in chosen:
+            print(f"# {minutes(table, args.kind):.1f} min")
+            print(shlex.join(words(table, args.kind, args.out)))
+        total = sum(minutes(table, args.kind) for table in chosen)
+        print(f"# {total:.0f} min in all; load now {os.getloadavg()[0]:.1f}")
+        return 0
+    finished = True
+    for table in chosen:
+        before = facts()
+        good = run(table, args.kind, args.out)
+        finished = finished and good
+        if good and not args.first:
+            store(table, args.kind, args.out, before)
+    return 0 if finished else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
