@@ -217,7 +217,7 @@ def _cover(work: Work, pool: Clusters) -> Clusters | None:
     n = work.instance.num_customers
     known = work.best or []
     routes = known + pool
-    if work.deadline.passed():
+    if not routes or work.deadline.passed():
         return None
     row_lower, row_upper = np.ones(n), np.full(n, np.inf)
     entries = [route - 1 for route in routes]
