@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.clock import Deadline
@@ -25,6 +25,7 @@ from clusterfirst.search.regions import (
 )
 from clusterfirst.search.repair import repair_routes
 from clusterfirst.search.ruin_recreate import anneal
+from clusterfirst.search.swap_star import exchange_routes, exchanges_for
 from clusterfirst.solution import Solution, judge
 
 NEVER = Deadline.never()
@@ -106,6 +107,44 @@ def test_never_worse_in_any_space(space: str) -> None:
     assert answer.history[-1][1] == answer.cost
     again = polish(instance, answer.routes, PolishSettings(iterations=1), NEVER)
     assert again.cost <= answer.cost
+
+
+def best_exchange(instance: Instance, routes: list[list[int]]) -> float:
+    """Cost after the best exchange of two customers, each put anywhere: brute force."""
+    best = cost_of(instance, routes)
+    for r, s in itertools.combinations(range(len(routes)), 2):
+        for u, v in itertools.product(routes[r], routes[s]):
+            for at_v in range(len(routes[r])):
+                for at_u in range(len(routes[s])):
+                    one = [c for c in routes[r] if c != u]
+                    two = [c for c in routes[s] if c != v]
+                    one.insert(at_v, v)
+                    two.insert(at_u, u)
+                    others = [x for i, x in enumerate(routes) if i not in (r, s)]
+                    verdict = judge(instance, Solution([*others, one, two]))
+                    if verdict.feasible:
+                        best = min(best, verdict.cost)
+    return best
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), st.integers(4, 9))
+def test_exchanges_equal_brute_force(seed: int, n: int) -> None:
+    """SWAP* between two routes finds the best exchange there is, at its true cost."""
+    instance = make_instance(seed, n)
+    half = n // 2
+    start = [list(range(1, half + 1)), list(range(half + 1, n + 1))]
+    units, limit = instance.demand_units, instance.capacity_units
+    if any(units[route].sum() > limit for route in start):
+        start = in_order(instance)
+    assume(len(start) == 2)
+    region = make_region(whole_ground(instance, 10), Flat.of(start), 2, seed)
+    notes = notes_for(region.ground, region.tours)
+    memory = exchanges_for(region.ground, region.tours)
+    change = exchange_routes(region.ground, region.tours, notes, memory, 0)[1]
+    found = cost_of(instance, region.routes(best=False).lists())
+    assert found == pytest.approx(cost_of(instance, start) + change)
+    assert found == pytest.approx(best_exchange(instance, start))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

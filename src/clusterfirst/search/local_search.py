@@ -32,6 +32,7 @@ class Notes(NamedTuple):
     first: IntArray  # (n + 1,) scratch for the routes being written
     second: IntArray  # (n + 1,)
     string: IntArray  # (LONGEST,) the string being moved
+    changed: IntArray  # (routes,) 1 until SWAP* has looked at the route as it is
 
 
 def notes_for(ground: Ground, tours: Tours) -> Notes:
@@ -48,16 +49,18 @@ def notes_for(ground: Ground, tours: Tours) -> Notes:
         np.zeros(n + 1, dtype=np.int64),
         np.zeros(n + 1, dtype=np.int64),
         np.zeros(LONGEST, dtype=np.int64),
+        np.ones(len(tours.load), dtype=np.int64),
     )
     _note_all(ground, tours, notes)
     return notes
 
 
 @kernel
-def _note(ground: Any, tours: Any, notes: Any, r: int) -> None:
+def note(ground: Any, tours: Any, notes: Any, r: int) -> None:
     """Write down positions and loads along route r."""
     n = len(ground.demands) - 1
     depot = n + 1 + r
+    notes.changed[r] = 1
     notes.place[depot] = 0
     notes.upto[depot] = 0
     place, load, node = 0, 0, tours.after[depot]
@@ -72,7 +75,7 @@ def _note(ground: Any, tours: Any, notes: Any, r: int) -> None:
 @kernel
 def _note_all(ground: Any, tours: Any, notes: Any) -> None:
     for r in range(len(tours.load)):
-        _note(ground, tours, notes, r)
+        note(ground, tours, notes, r)
 
 
 @kernel
@@ -86,7 +89,7 @@ def _wake(notes: Any, node: int) -> None:
 
 
 @kernel
-def _wake_route(tours: Any, notes: Any, r: int) -> None:
+def wake_route(tours: Any, notes: Any, r: int) -> None:
     n = len(notes.queued) - 1
     node = tours.after[n + 1 + r]
     while node <= n:
@@ -148,8 +151,8 @@ def _rewrite(ground: Any, tours: Any, notes: Any, counts: Any, routes: Any) -> N
     _write(ground, tours, notes.first, counts[0], routes[0])
     _write(ground, tours, notes.second, counts[1], routes[1])
     for r in routes:
-        _note(ground, tours, notes, r)
-        _wake_route(tours, notes, r)
+        note(ground, tours, notes, r)
+        wake_route(tours, notes, r)
 
 
 @kernel
@@ -222,8 +225,8 @@ def _turn(ground: Any, tours: Any, notes: Any, u: int, v: int) -> float:
         i += 1
         j -= 1
     _write(ground, tours, nodes, count, r)
-    _note(ground, tours, notes, r)
-    _wake_route(tours, notes, r)
+    note(ground, tours, notes, r)
+    wake_route(tours, notes, r)
     return float(min(ahead, behind))
 
 
@@ -244,8 +247,8 @@ def _move(ground: Any, tours: Any, notes: Any, length: int, target: Any) -> None
         link(ground, tours, string[i], at)
         _wake(notes, string[i])
         at = string[i] if w_after else w
-    _note(ground, tours, notes, old)
-    _note(ground, tours, notes, tours.route[v])
+    note(ground, tours, notes, old)
+    note(ground, tours, notes, tours.route[v])
 
 
 @kernel
@@ -306,7 +309,7 @@ def _swap(ground: Any, tours: Any, notes: Any, length: int, target: Any) -> None
     _move(ground, tours, notes, length, (v, z, w_after))
     link(ground, tours, w, home)
     _wake(notes, w)
-    _note(ground, tours, notes, tours.route[home])
+    note(ground, tours, notes, tours.route[home])
 
 
 @kernel

@@ -1,9 +1,10 @@
 """Better routes until the deadline: the anytime part of `solve`.
 
 From any feasible routes: local search, then ruin and recreate while the temperature
-falls with the share of the time that is used. Two threads work at once: on two halves
-of the map, cut anew along another line from time to time so that no seam stays, or,
-when the instance is small, on two copies of which the better one survives.
+falls with the share of the time that is used, then local search with SWAP*. Two threads
+work at once: on two halves of the map, cut anew along another line from time to time so
+that no seam stays, or, when the instance is small, on two copies of which the better
+one survives.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from clusterfirst.search.regions import (
     whole_ground,
 )
 from clusterfirst.search.ruin_recreate import anneal
+from clusterfirst.search.swap_star import exchange_routes, exchanges_for
 from clusterfirst.solution import Solution, judge
 
 NEIGHBOURS = 30
@@ -44,6 +46,8 @@ ROUNDS = 16  # times the map is cut, at least
 MOST_ROUNDS = 200
 ROUND_SECONDS = 0.2  # of a longer run, plus this per customer: a cut costs 10 us each
 ROUND_SECONDS_EACH = 2e-4
+LAST_SECONDS_EACH = 2e-5  # per customer, for the last descent
+LAST_SHARE = 0.03  # of the time, at most
 TIDY_SECONDS_EACH = 5e-6  # kept back for reading and judging the answer
 GOLDEN = 0.6180339887498949  # its multiples spread cutting lines evenly
 
@@ -173,6 +177,8 @@ class _Search:
         foreseen = min(budget.iterations, budget.seconds * SPEED) * settings.threads
         each = foreseen / instance.num_customers
         self.hot = min(max(HOT_EACH * math.sqrt(each), COLD), HOTTEST)
+        last = LAST_SECONDS_EACH * instance.num_customers / budget.seconds
+        self.last_share = min(last, LAST_SHARE)
         self.rounds = ROUNDS
         if budget.seconds < math.inf:
             each = ROUND_SECONDS + ROUND_SECONDS_EACH * instance.num_customers
@@ -204,24 +210,42 @@ class _Search:
     def work(self, region: Region, step: int) -> int:
         """Anneal one region for this round's share; return the iterations so far."""
         until = (step + 1) / self.rounds
+        last = step + 1 == self.rounds
         state = (region.tours, region.best, region.memory)
         done = self.done
         if step == 0:
-            self._descend(region, until)
-        while (used := self.budget.used(done)) < until:
+            self._descend(region, until, exchanges=False)
+        while (used := self.budget.used(done)) < until - self.last_share * last:
             temperature = self.scale * self.hot * (COLD / self.hot) ** used
             anneal(region.ground, state, region.rng, CHUNK, temperature)
             done += CHUNK
+        if last:
+            for now, best in zip(region.tours, region.best, strict=True):
+                np.copyto(now, best)
+            region.memory.cost[0] = region.memory.cost[1]
+            self._descend(region, until, exchanges=True)
         return done
 
-    def _descend(self, region: Region, until: float) -> None:
-        """Bring a fresh region to a local optimum first: a hundred times faster."""
-        notes = notes_for(region.ground, region.tours)
-        while notes.ends[1] and self.budget.used(0) < until:
-            change = descend(region.ground, region.tours, notes, LOOKS)
+    def _descend(self, region: Region, until: float, *, exchanges: bool) -> None:
+        """Bring a region to a local optimum: at first, a hundred times faster.
+
+        Exchanges between routes (SWAP*) come where annealing has ended: they find what
+        it left over, and before it they bring nothing that stays (LOG.md).
+        """
+        ground, tours = region.ground, region.tours
+        notes, memory = notes_for(ground, tours), exchanges_for(ground, tours)
+        route = 0
+        while self.budget.used(0) < until:
+            change = 0.0
+            if notes.ends[1]:
+                change = descend(ground, tours, notes, LOOKS)
+            elif exchanges and route >= 0:
+                route, change = exchange_routes(ground, tours, notes, memory, route)
+            else:
+                break
             region.memory.cost[:] += change
-        for kept, found in zip(region.best, region.tours, strict=True):
-            np.copyto(kept, found)
+        for best, now in zip(region.best, tours, strict=True):
+            np.copyto(best, now)
 
     def merge(self, regions: list[Region]) -> tuple[Flat, Flat]:
         """Return the current and the best routes of all regions together."""
