@@ -99,7 +99,7 @@ TABLES = (
         "N = 10,000 in a clustered city of 20,000 locations",
         Part(3, (10.0,)),
         Part(3, (10.0, 30.0)),
-        peers=("hgs",),
+        peers=("hgs", "pyvrp"),
         city=HUGE_CITY,
     ),
     Table(

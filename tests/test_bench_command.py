@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from benches import ALONE, small_day, small_set
+from clusterfirst.bench import compare as bench_module
 from clusterfirst.bench.compare import BenchOptions, bench
+from clusterfirst.bench.report import make_report, table
 from clusterfirst.bench.rows import RowsFile
+from clusterfirst.bench.run import Answer, Run
 from clusterfirst.cli import main
+from clusterfirst.experts.engine import Outcome
 from clusterfirst.experts.peers import usable_cores
 from clusterfirst.solution import judge
 
@@ -55,6 +60,48 @@ def test_the_command_compares_and_goes_on(
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["results"][0]["lines"]
     assert RowsFile(tmp_path).read() == rows
+
+
+def test_sets_that_are_not_here_are_rows_too(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others run; a name without data says so in the table and in JSON."""
+    monkeypatch.delenv("CLUSTERFIRST_DATA", raising=False)
+    words = ["bench", "X", "lehd200", "--instances", "0", "--methods", "sweep"]
+    words += ["--seconds", "0.1", "--out", str(tmp_path)]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "lehd200, 1 instance" in out
+    assert "X: data not here" in out
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data_not_here"] == ["X"]
+
+
+def test_a_cluster_is_for_quality_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs spread by Ray land in the rows of their instance, and the table says so."""
+    asked = []
+
+    def cluster(
+        function: Callable[[tuple[int, Run]], Answer],
+        tasks: Iterable[tuple[int, Run]],
+        *,
+        workers: int,
+        engine: str,
+    ) -> Iterator[Outcome[tuple[int, Run], Answer]]:
+        asked.append((workers, engine))
+        for task in reversed(list(tasks)):  # the last one comes first
+            yield Outcome(task, function(task))
+
+    monkeypatch.setattr(bench_module, "map_tasks", cluster)
+    options = BenchOptions(("savings",), (0.1,), engine="ray", workers=7)
+    result = bench(small_set(3), options, RowsFile(tmp_path))
+    assert asked == [(7, "ray")]
+    assert {row.instance for row in result.rows} == {"day-0", "day-1", "day-2"}
+    assert "quality only" in table(make_report(small_set(3), result))
 
 
 @pytest.mark.parametrize(

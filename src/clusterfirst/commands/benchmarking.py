@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,10 +123,10 @@ def bench(
     )
     if city is not None:
         day = {"customers": customers, "count": count, "capacity": capacity}
-        opened = [_city_days(city, day)]
+        found = Found([_city_days(city, day)])
     else:
-        opened = _open(sets or [], _request(instances, data, rounding))
-    return _compare_all(opened, wanted, references, out, as_json=as_json)
+        found = _open(sets or [], _request(instances, data, rounding))
+    return _compare_all(found, wanted, references, out, as_json=as_json)
 
 
 def _request(
@@ -142,8 +143,16 @@ def _request(
     return SetRequest(first, last, data, rounding)  # type: ignore[arg-type]  # checked
 
 
+@dataclass(frozen=True)
+class Found:
+    """The sets that are here, and the names of those whose data is not."""
+
+    sets: list[BenchSet]
+    not_here: list[str] = field(default_factory=list)
+
+
 def _compare_all(
-    opened: list[BenchSet],
+    found: Found,
     wanted: BenchOptions,
     references: str | None,
     out: Path,
@@ -157,7 +166,7 @@ def _compare_all(
     rows = RowsFile(out)
     reports = []
     try:
-        for part in opened:
+        for part in found.sets:
             reports.append(_compare(part, references, wanted, rows))
             if not as_json:
                 emit(table(reports[-1]))
@@ -165,7 +174,11 @@ def _compare_all(
         say(f"what is done is in {rows.path}; run again to go on")
         return INTERRUPTED
     if as_json:
-        emit_json({"results": [document(report) for report in reports]})
+        results = [document(report) for report in reports]
+        emit_json({"results": results, "data_not_here": found.not_here})
+    else:
+        for name in found.not_here:
+            emit(f"{name}: data not here\n")
     return 0
 
 
@@ -188,20 +201,21 @@ def _compare(
     return report
 
 
-def _open(names: list[str], request: SetRequest) -> list[BenchSet]:
-    """The sets that are here; a line for each whose data is not."""
+def _open(names: list[str], request: SetRequest) -> Found:
+    """Read the sets; InputError if the data of none is here."""
     from clusterfirst.bench.sets import DataNotHereError, open_set
 
-    opened, missing = [], []
+    found = Found([])
     for name in names:
         try:
-            opened.append(open_set(name, request))
+            found.sets.append(open_set(name, request))
         except DataNotHereError as error:
-            missing.append(error)
+            found.not_here.append(name)
             say(f"{name}: data not here")
-    if not opened:
-        raise missing[0]
-    return opened
+            missing = error
+    if not found.sets:
+        raise missing
+    return found
 
 
 def _city_days(name: str, day: dict[str, Any]) -> BenchSet:
