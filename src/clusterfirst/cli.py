@@ -32,6 +32,7 @@ from clusterfirst.commands.explaining import explain, models
 from clusterfirst.commands.judging import check, plot
 from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.learning import learn, pretrain, train
+from clusterfirst.commands.paper import paper
 from clusterfirst.commands.solving import demo, solve
 from clusterfirst.errors import ClusterfirstError, InputError, Problem, quote
 
@@ -73,6 +74,7 @@ app.command()(pretrain)
 app.command()(train)
 app.command()(learn)
 app.command()(bench)
+app.command()(paper)
 
 
 def _print_version(wanted: bool) -> None:

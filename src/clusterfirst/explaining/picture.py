@@ -123,9 +123,7 @@ def _draw_tables(figure: Any, explanation: Explanation, looks: list[Look]) -> No
     if network is not None:
         left, right = figure.subplots(1, 2)
         order = _by_vehicle(explanation, -network.plan)
-        shares = _heat(left, explanation, network.plan, order, looks, cmap="Purples")
-        shares.set_clim(0, 1)
-        left.set_title("transport plan Y", size=10, color=INK, loc="left")
+        shares = draw_plan(left, explanation, looks)
         figure.colorbar(shares, ax=left, location="bottom", shrink=0.85, aspect=28)
         apart = _heat(right, explanation, network.delta, order, looks, "viridis_r")
         right.set_title("latent distance Δ", size=10, color=INK, loc="left")
@@ -145,6 +143,17 @@ def _draw_tables(figure: Any, explanation: Explanation, looks: list[Look]) -> No
         heat, ax=left, location="bottom", shrink=0.85, aspect=28, extend="max"
     )
     _draw_moves(right, explanation, looks)
+
+
+def draw_plan(axes: Axes, explanation: Explanation, looks: list[Look]) -> Any:
+    """The transport plan, customers down and vehicles across; the model's needed."""
+    assert explanation.network is not None
+    plan = explanation.network.plan
+    order = _by_vehicle(explanation, -plan)
+    shares = _heat(axes, explanation, plan, order, looks, cmap="Purples")
+    shares.set_clim(0, 1)
+    axes.set_title("transport plan Y", size=10, color=INK, loc="left")
+    return shares
 
 
 def _by_vehicle(explanation: Explanation, key: FloatArray) -> IntArray:

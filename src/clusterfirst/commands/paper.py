@@ -1,0 +1,109 @@
+"""`paper`: the paper's tables and figures again, its numbers beside ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.errors import InputError, Problem
+
+ALL = "all"
+INTERRUPTED = 130
+
+
+def paper(
+    tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE",
+            help="main-a, main-b, sizes, one-layer, ablation, fleet, sweep, plan, "
+            "mip-gap, histogram, pictures, or all.",
+        ),
+    ],
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="small: minutes; full: as many instances and seconds as the paper, "
+            "and the estimated hours first."
+        ),
+    ] = "small",
+    instances: Annotated[
+        int | None, typer.Option(help="At most so many instances of each set.")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FOLDER",
+            help="Weights for the rows of NAME, such as city-xy-one-layer=DIR; may be "
+            "repeated. By default the shipped model of that name.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the named sets; also CLUSTERFIRST_DATA."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results; run again to go on.")
+    ] = Path("out/paper"),
+    as_json: options.Json = False,
+) -> int:
+    """Repeat tables and figures of the paper, ours beside the printed numbers.
+
+    Search-free, as the paper decodes: network, transport plan, exact / sparse / hard
+    assignment, tours; every answer is judged. Rows whose weights do not exist yet say
+    so. Writes TABLE.txt, .csv, .json and pictures into --out. Nothing is lost by
+    Ctrl-C: what is finished is printed and kept, and the same command goes on.
+    """
+    from clusterfirst.paper.desk import Desk
+    from clusterfirst.paper.instances import Sets, scale_of
+    from clusterfirst.paper.page import text, write_page
+    from clusterfirst.paper.tables import TABLES
+    from clusterfirst.paper.variants import Models
+
+    wanted = list(TABLES) if ALL in tables else list(dict.fromkeys(tables))
+    for name in wanted:
+        if name not in TABLES:
+            rule = f"one of {', '.join([*TABLES, ALL])}"
+            raise InputError(Problem("E404", "TABLE", name, rule))
+    size = scale_of(scale, instances)
+    desk = Desk(size, Sets(size, data, say), Models(_folders(model)), out, say)
+    pages = []
+    for name in wanted:
+        page = TABLES[name](desk)
+        pages.append(page)
+        written = write_page(out, page)
+        if not as_json:
+            emit(text(page, _width(), colour=sys.stdout.isatty()))
+        say(f"wrote {', '.join(str(path) for path in [*written, *page.pictures])}")
+        if desk.interrupted:
+            break
+    if as_json:
+        emit_json({"results": [page.document() for page in pages]})
+    if desk.interrupted:
+        say(f"what is finished is kept in {out}; the same command goes on from there")
+        return INTERRUPTED
+    return 0
+
+
+def _folders(given: list[str] | None) -> dict[str, Path]:
+    """NAME=FOLDER, each name once."""
+    found: dict[str, Path] = {}
+    for word in given or []:
+        name, equals, folder = word.partition("=")
+        if not (name and equals and folder):
+            rule = "NAME=FOLDER is needed"
+            raise InputError(Problem("E400", "--model", word, rule))
+        found[name] = Path(folder)
+    return found
+
+
+def _width() -> int | None:
+    """Characters of a line of the terminal; None into a file or pipe."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -1,0 +1,452 @@
+"""The paper's tables: printed numbers as printed, rows kept, honest cells."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clusterfirst.bench.sets import BenchSet, Case, city_set, route_numbers
+from clusterfirst.cli import main
+from clusterfirst.errors import InputError
+from clusterfirst.instance import Instance
+from clusterfirst.networks.model_folder import Model, save_model
+from clusterfirst.paper import desk as desk_module
+from clusterfirst.paper import grids, plans, printed, shots, variants
+from clusterfirst.paper import pictures as pictures_module
+from clusterfirst.paper.desk import Desk, Measured, Task
+from clusterfirst.paper.histograms import histogram
+from clusterfirst.paper.instances import FULL, SMALL, Sets, scale_of
+from clusterfirst.paper.mip_gaps import mip_gap
+from clusterfirst.paper.page import text, write_page
+from clusterfirst.paper.pictures import NEITHER, OTHER_K, SHORT, cause_of, pictures
+from clusterfirst.paper.printed import SIZES
+from clusterfirst.paper.shots import Recipe, Shot
+from clusterfirst.paper.variants import GENERAL, VARIANTS, Models
+from clusterfirst.solution import Solution, judge
+from networks import PSI, small_city, small_router
+from networks import SMALL as XY
+from strategies import SHARED
+
+TEX = Path(SHARED).parent / "paper" / "neural_cfrs.tex"
+COUNT = 2
+
+
+def small_set(kind: str, size: int) -> BenchSet:
+    """Days of 20 customers, each with a route of its own as the reference."""
+    days = city_set(small_city(), 20, COUNT, seed=size, capacity=50)
+    alone = Solution([c] for c in range(1, 21))
+    cases = tuple(
+        Case(
+            case.instance,
+            judge(case.instance, alone).cost,
+            route_numbers(case.instance, alone),
+        )
+        for case in days.cases
+    )
+    return BenchSet(f"{kind}-{size}", cases, "everybody alone")
+
+
+class SmallSets(Sets):
+    """The same sets at every size, none of them read or large."""
+
+    def _opened(self, kind: str, size: int) -> BenchSet:
+        return small_set(kind, size)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two untrained models: of the city, and for any instance."""
+    folder = tmp_path_factory.mktemp("models")
+    psi = Model("small", small_router(PSI), {"passes": 1}, small_city())
+    save_model(folder / "psi", psi, "card")
+    save_model(folder / "any", Model("any", small_router(XY), {"passes": 2}), "card")
+    return {"city-psi": folder / "psi", GENERAL: folder / "any"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights that come with the package change; these tests do not."""
+    monkeypatch.setattr(variants, "shipped", dict)
+
+
+def new_desk(
+    folder: Path, given: dict[str, Path] | None = None, *, full: bool = False
+) -> tuple[Desk, list[str]]:
+    """A desk over the small sets, and the lines it says."""
+    said: list[str] = []
+    seconds = dict.fromkeys(SIZES, 3.0)
+    scale = replace(FULL if full else SMALL, seconds=seconds)
+    sets = SmallSets(scale, None, said.append)
+    return Desk(scale, sets, Models(given), folder / "out", said.append), said
+
+
+# --- printed ------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not TEX.exists(), reason="the paper is not on this machine")
+@pytest.mark.parametrize("label", ["one-layer", "k_comparison", "ablations"])
+def test_printed_numbers_are_those_of_the_paper(label: str) -> None:
+    """Every number of the three grids stands in the paper, in the same order."""
+    source = TEX.read_text()
+    start = source.index(f"label{{tab:{label}}}")
+    body = source[start : source.index("end{tabular}", start)]
+    lines = [
+        re.sub(r".*(Exact|Sparsified|Assign\.)", "", x, flags=re.DOTALL)
+        for x in body.split(r"\\")
+        if re.search("Exact|Sparsified|Assign", x)
+    ]
+    found = [[float(x) for x in re.findall(r"\d+\.\d+", line)] for line in lines]
+    ours = {
+        "one-layer": printed.one_layer,
+        "k_comparison": printed.fleet,
+        "ablations": printed.ablation,
+    }[label]()
+    assert len(found) == len(ours)
+    digits = 2 if label == "ablations" else 3
+    for numbers, line in zip(found, ours, strict=True):
+        gaps = [line.printed[size].gap for size in SIZES]
+        times = [line.printed[size].seconds for size in SIZES]
+        assert numbers[1::2] == times
+        assert numbers[::2] == pytest.approx(gaps, abs=0.51 * 10**-digits)
+
+
+@pytest.mark.skipif(not TEX.exists(), reason="the paper is not on this machine")
+def test_published_rows_are_those_of_the_paper() -> None:
+    """The four-size comparison and main results (a) and (b), number by number."""
+    source = TEX.read_text()
+    body = source[source.index("label{tab:sota-comparison}") :]
+    words = set(re.findall(r"-?\d+\.\d+(?=\\%)", body))
+    for _, figures in printed.comparison().values():
+        known = [figure.gap for figure in figures.values() if figure.gap is not None]
+        for gap in known:
+            assert {f"{gap:.3f}", f"{gap:.2f}"} & words, gap
+    for name, cells in printed.MAIN_A.items():
+        for (_, gap), time in zip(cells, printed.MAIN_A_TIMES[name], strict=True):
+            assert re.search(rf"{gap:.2f}(\}})?\\%(\}})? & {time} ", source), (
+                gap,
+                time,
+            )
+
+
+def test_two_fleets_are_never_printed_as_worse() -> None:
+    """The best of two is at most the first of the two: a check of our copy."""
+    lines = {(x.setup, x.input, x.bce, x.decoding, x.fleet): x for x in printed.fleet()}
+    for key, line in lines.items():
+        for size in SIZES if key[-1] == "best" else ():
+            one, two = lines[(*key[:-1], "kmin")].printed[size], line.printed[size]
+            assert one.gap is not None
+            assert two.gap is not None
+            assert two.gap <= one.gap
+
+
+@pytest.mark.parametrize(
+    ("word", "seconds"), [("4.7s", 4.7), ("1.5m", 90.0), ("12h", 43200.0), ("-", None)]
+)
+def test_times_are_read_as_the_paper_writes_them(
+    word: str, seconds: float | None
+) -> None:
+    """Seconds, minutes, hours, and nothing."""
+    assert printed.duration(word) == seconds
+
+
+def test_seconds_per_instance_follow_the_papers_note() -> None:
+    """128 instances on 16 cores are 8 batches, as its note on time says."""
+    line = printed.ablation()[0]
+    assert line.printed[1000].seconds_each(1000) == pytest.approx(359.49 / 8)
+
+
+# --- weights ------------------------------------------------------------------------
+
+
+def test_rows_without_weights_wait_for_them_by_name(tmp_path: Path) -> None:
+    """Nothing is run and nothing is made up."""
+    desk, said = new_desk(tmp_path)
+    page = grids.ablation(desk)
+    assert len(page.records) == 24 * 4
+    names = {
+        record["status"].removeprefix("waits for weights: ") for record in page.records
+    }
+    assert names == {name for name in VARIANTS if "one-layer" not in name}
+    assert not said
+    assert all(record["printed_gap"] for record in page.records)
+
+
+def test_weights_that_appear_are_picked_up(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of that name among the shipped ones fills its row."""
+    shipped = {"city-psi": folders["city-psi"]}
+    monkeypatch.setattr(variants, "shipped", lambda: shipped)
+    desk, _ = new_desk(tmp_path)
+    rows = [r for r in grids.main_a(desk).records if r["model"] == "city-psi"]
+    assert len(rows) == 4
+    assert all(row["status"] == "run here" for row in rows)
+
+
+@pytest.mark.parametrize("name", ["city-xy", "city-psi-one-layer", "no-such-row"])
+def test_a_row_never_carries_another_kind_of_model(
+    folders: dict[str, Path], name: str
+) -> None:
+    """Input and depth must be the row's own."""
+    with pytest.raises(InputError, match="E403"):
+        Models({name: folders["city-psi"]})
+
+
+# --- runs ---------------------------------------------------------------------------
+
+
+def test_every_decoding_and_both_fleets_give_judged_answers(
+    tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    """Gaps are of feasible routes, and two fleets are never worse than one."""
+    desk, _ = new_desk(tmp_path, folders)
+    for assign in ("exact", "sparse", "hard"):
+        one = Task("constant", 100, Recipe(model="city-psi", assign=assign))
+        two = replace(one, recipe=replace(one.recipe, fleet="best"))
+        desk.run([one, two])
+        first, second = desk.result(one), desk.result(two)
+        assert isinstance(first, Measured)
+        assert isinstance(second, Measured)
+        assert len(first.gaps) == COUNT
+        for place, gap in first.gaps.items():
+            assert second.gaps[place] <= gap + 1e-9
+        assert not first.unfinished
+
+
+def test_an_answer_the_judge_refuses_is_no_answer(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell says that nothing was solved, and the row why."""
+    desk, _ = new_desk(tmp_path, folders)
+    task = Task("constant", 100, Recipe(model="city-psi", assign="exact"))
+    decode = shots.decode
+
+    def lose_a_customer(*args: object) -> shots.Decoding:
+        found = decode(*args)  # type: ignore[arg-type]  # passed through
+        assert found is not None
+        return replace(found, solution=Solution(found.solution.routes[1:]))
+
+    monkeypatch.setattr(shots, "decode", lose_a_customer)
+    desk.run([task])
+    result = desk.result(task)
+    assert isinstance(result, Measured)
+    assert not result.gaps
+    assert grids.ours(result) == "no answer"
+    assert all("no visit" in shot.reason for _, shot in result.pairs)
+
+
+def test_what_was_run_is_not_run_again(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables share their runs, and a second call only reads."""
+    desk, _ = new_desk(tmp_path, folders)
+    first = grids.main_a(desk).records
+    monkeypatch.setattr(desk_module, "shoot", lambda *_: pytest.fail("run again"))
+    again, said = new_desk(tmp_path, folders)
+    assert grids.main_a(again).records == first
+    assert not said
+
+
+def interrupting(after: int) -> Callable[..., Shot]:
+    """A shot that is Ctrl-C after so many real ones."""
+    left = [after]
+
+    def shoot(*args: object) -> Shot:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return shots.shoot(*args)  # type: ignore[arg-type]  # passed through
+
+    return shoot
+
+
+def test_ctrl_c_leaves_what_is_finished(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finished cells are printed, the others say how far they are, and it goes on."""
+    monkeypatch.setattr(desk_module, "shoot", interrupting(COUNT + 1))
+    desk, _ = new_desk(tmp_path, folders)
+    page = grids.main_a(desk)
+    assert desk.interrupted
+    status = [r["status"] for r in page.records if r["model"] == "city-psi"]
+    assert status == ["run here", f"not finished: 1 of {COUNT}", *["not run yet"] * 2]
+    monkeypatch.setattr(desk_module, "shoot", shots.shoot)
+    again, _ = new_desk(tmp_path, folders)
+    status = [r["status"] for r in grids.main_a(again).records]
+    assert status.count("run here") == 4
+
+
+def test_full_says_its_hours_first_and_what_they_stand_on(
+    tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    """First by the limits, then measured on the first instances."""
+    desk, said = new_desk(tmp_path, folders, full=True)
+    grids.main_a(desk)
+    told = [line for line in said if line.startswith("full:")]
+    assert "stated: their time limits" in told[0]
+    assert "measured on the first instance" in told[1]
+    assert said[0] == told[0]
+
+
+def test_full_is_as_large_as_printed() -> None:
+    """10,000 and 128 instances, 100 s an assignment, 240 s of HGS per 100 customers."""
+    assert FULL.counts == {100: 10_000, 200: 128, 500: 128, 1000: 128}
+    assert all(0.4 * seconds >= 100 for seconds in FULL.seconds.values())
+    assert FULL.hgs[1000] == pytest.approx(2400)
+    assert scale_of("full", 5).counts == dict.fromkeys(SIZES, 5)
+
+
+def test_standard_capacity_asks_for_references_of_its_own() -> None:
+    """Another capacity is another problem; at N = 100 it is the same one."""
+
+    class Days(Sets):
+        def _opened(self, kind: str, size: int) -> BenchSet:
+            if kind == "constant":
+                return small_set(kind, size)
+            return super()._opened(kind, size)
+
+    sets = Days(SMALL, None, print)
+    assert sets.get("standard", 100) is sets.get("constant", 100)
+    changed = sets.get("standard", 500)
+    assert not changed.references
+    assert {case.instance.capacity for case in changed.cases} == {100}
+    assert {(case.reference, case.labels) for case in changed.cases} == {(None, None)}
+
+
+# --- figures ------------------------------------------------------------------------
+
+
+def test_published_rows_are_marked_with_their_source(tmp_path: Path) -> None:
+    """Every row of the paper is there; those we do not run say so."""
+    desk, _ = new_desk(tmp_path)
+    page = grids.main_b(desk)
+    published = {r["method"] for r in page.records if r["status"] == grids.PUBLISHED}
+    assert {"LKH-3", "POMO greedy", "BQ greedy", "LEHD greedy"} <= published
+    assert {"TAM-LKH3", "GLOP-LKH3", "Neural Cap. Cluster (128)"} <= published
+    assert all(record["source"] for record in page.records)
+    assert sum("published, not run here" in note for note in page.notes) >= 3
+    own = [r for r in page.records if r["method"] == "Sweep-LKH3"]
+    assert own[0]["status"] == "run here"
+
+
+def test_precision_and_recall_are_counted_as_defined(
+    tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    """Recall falls with the threshold, and no more edges are right than kept."""
+    desk, _ = new_desk(tmp_path, folders)
+    page = plans.plan(desk)
+    lines = [
+        json.loads(x)
+        for x in (desk.folder / "plans.jsonl").read_text().split("\n")[:-1]
+    ]
+    assert len(lines) == 2 * COUNT
+    for line in lines:
+        assert sorted(line["right"], reverse=True) == line["right"]
+        assert all(r <= e for r, e in zip(line["right"], line["edges"], strict=True))
+        assert max(line["right"]) <= line["customers"]
+    assert all(0 <= record["recall"] <= 100 for record in page.records)
+    assert page.pictures[0].exists()
+
+
+def test_histogram_and_pictures_of_small_days(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody alone is beaten by anyone, with fewer vehicles: the cause is K."""
+    monkeypatch.setattr(pictures_module, "EACH", 1)
+    desk, _ = new_desk(tmp_path, {"city-psi": folders["city-psi"]})
+    *found, waiting = histogram(desk).records
+    assert [record["beat"] for record in found] == [COUNT, COUNT]
+    assert [record["same_k"] for record in found] == [0, 0]
+    assert waiting["status"] == "waits for weights: general"
+    page = pictures(desk)
+    assert [r.get("cause") for r in page.records] == ["best", OTHER_K] * 2 + [None]
+    assert all(path.exists() for path in page.pictures)
+    assert len(page.pictures) == 4
+
+
+def test_looser_mip_gaps_are_rows_of_their_own(
+    tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    """Each limit is run and says which gap was proven."""
+    desk, _ = new_desk(tmp_path, folders)
+    page = mip_gap(desk)
+    run = [r for r in page.records if r["status"] == "run here"]
+    assert {r["mip_gap_limit"] for r in run} == {0.16, 0.04, 0.01, 0.001}
+    for record in run:
+        reached = record["mip_gap_reached"]
+        assert reached is None or reached <= record["mip_gap_limit"] + 1e-4
+    waiting = [row for row in page.sections[0].rows if "waits" in row[3]]
+    assert len(waiting) == 2 * 3
+
+
+def test_causes_are_told_apart() -> None:
+    """Another K first, then a short route near the depot, else neither."""
+    ring = [(np.cos(a), np.sin(a)) for a in np.linspace(0, 6, 8)]
+    day = Instance([0] + [1] * 9, 4, coords=np.array([(0, 0), *ring, (0.1, 0)]))
+    near = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2])
+    assert cause_of(Case(day, 1.0, near), vehicles=4) == OTHER_K
+    assert cause_of(Case(day, 1.0, near), vehicles=3) == SHORT
+    mixed = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    assert cause_of(Case(day, 1.0, mixed), vehicles=3) == NEITHER
+    assert cause_of(Case(day, 1.0), vehicles=3) == NEITHER
+
+
+# --- files and the command ----------------------------------------------------------
+
+
+def test_files_hold_what_the_table_shows(
+    tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    """CSV and JSON have a record per cell; the text names printed and ours."""
+    desk, _ = new_desk(tmp_path, folders)
+    page = grids.main_a(desk)
+    paths = write_page(tmp_path / "files", page)
+    document = json.loads(paths[2].read_text())
+    rows = list(csv.DictReader(paths[1].open()))
+    assert len(rows) == len(document["records"]) == 16
+    assert "waits for weights: city-xy-plain" in paths[0].read_text()
+    assert "E 3.03" in text(page)
+
+
+def test_the_command_prints_rows_that_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--json` is one document, and the files are in --out."""
+    folder = tmp_path / "out"
+    assert main(["paper", "ablation", "--json", "--out", str(folder)]) == 0
+    [document] = json.loads(capsys.readouterr().out)["results"]
+    assert document["table"] == "ablation"
+    assert len(document["records"]) == 96
+    assert (folder / "ablation.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["no-such-table"], "E404"),
+        (["main-a", "--scale", "huge"], "E404"),
+        (["main-a", "--instances", "0"], "E404"),
+        (["main-a", "--model", "city-psi"], "E400"),
+        (["main-a", "--model", "city-psi=nowhere"], "E403"),
+        ([], "E400"),
+    ],
+)
+def test_wrong_words_get_a_sentence(
+    words: list[str],
+    code: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line, exit code 2, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["paper", *words]) == 2
+    assert code in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
