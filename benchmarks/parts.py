@@ -5,10 +5,11 @@
 
 Days of a uniform city at the paper's law (demand 1..9, Q = 50), CPU seconds of one
 thread, so that other work on the machine hardly counts. `embed` is paid once per city
-and `sinkhorn` only by --assign sparse and hard: both stand apart from the whole. --model
-is a shipped model or a folder (default: general, or the first one shipped); a model of
-one city lends unknown places what it knows of the nearest one, which costs the same
-time. `--model random` has random weights, and assignment and tours then work on
+and `sinkhorn` only by --assign sparse and hard: both stand apart from the whole.
+
+--model is a shipped model or a folder (default: general, or the first one shipped); a
+model of one city lends unknown places what it knows of the nearest one, which costs the
+same time. `--model random` has random weights, and assignment and tours then work on
 Fisher-Jaikumar's seeds and costs. Every run compares itself with the stored one of the
 same model (benchmarks/results/parts-MODEL.json), in units of the fp32 matmul rate, and
 names what became slower; --store replaces it and writes the tables of
