@@ -22,7 +22,7 @@ from clusterfirst.picture import FAINT, PALETTE, write_figure
 if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
     from matplotlib.figure import Figure
 
-LABEL = 28  # characters of a method in the table; commands can be long
+LABEL = 38  # characters of a method in the table; commands can be long
 LATE = 1.2  # times its limit: a method that took longer is marked
 BEST_FOUND = "the best answer of this comparison"
 
@@ -197,7 +197,7 @@ def _shares(groups: dict[tuple[str, float], list[Row]], gaps: Gaps) -> list[Shar
 # --- the table ----------------------------------------------------------------------
 
 COLUMNS = (
-    ("method", 28),
+    ("method", LABEL),
     ("limit s", 8),
     ("gap %", 14),
     ("solved", 7),
