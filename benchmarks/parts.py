@@ -263,7 +263,7 @@ def write_page(tables: Sequence[Table]) -> None:
     if not (begin and end):
         sys.exit(f"{PAGE} has no {BEGIN} ... {END}")
     body = "\n\n".join(as_markdown(table) for table in tables)
-    temporary = PAGE.with_suffix(".parts")
+    temporary = PAGE.with_suffix(f".{os.getpid()}")
     temporary.write_text(f"{head}{BEGIN}\n{body}\n{END}{tail}", encoding="utf-8")
     os.replace(temporary, PAGE)
 

@@ -33,7 +33,7 @@ def write_page(order: Sequence[str]) -> None:
     if not (begin and end):
         raise SystemExit(f"{PAGE} has no {BEGIN} ... {END}")
     body = "\n\n".join(page(read_results(order), read_published()))
-    temporary = PAGE.with_suffix(".new")
+    temporary = PAGE.with_suffix(f".{os.getpid()}")
     temporary.write_text(f"{head}{BEGIN}\n{body}\n{END}{tail}", encoding="utf-8")
     os.replace(temporary, PAGE)
 
