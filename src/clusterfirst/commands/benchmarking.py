@@ -91,10 +91,7 @@ def bench(
     rounding: options.Rounding = None,
     engine: EngineName = "pool",
     workers: Annotated[int, typer.Option(help="Runs at a time with ray.")] = 2,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the named sets; also CLUSTERFIRST_DATA."),
-    ] = None,
+    data: options.Data = None,
     out: Annotated[
         Path, typer.Option(help="Folder of the results; run again to go on.")
     ] = Path("out/bench"),

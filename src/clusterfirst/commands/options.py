@@ -26,6 +26,10 @@ Rounding = Annotated[
         "what the file says, or none."
     ),
 ]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the named sets; also CLUSTERFIRST_DATA."),
+]
 MaxCustomers = Annotated[int, typer.Option(help="Refuse more customers than this.")]
 MaxBytes = Annotated[int, typer.Option(help="Refuse larger files than this.")]
 InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help="The instance.")]

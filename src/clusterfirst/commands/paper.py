@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
 from clusterfirst.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from clusterfirst.paper.page import Page
 
 ALL = "all"
 INTERRUPTED = 130
@@ -43,10 +46,7 @@ def paper(
             "repeated. By default the shipped model of that name.",
         ),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the named sets; also CLUSTERFIRST_DATA."),
-    ] = None,
+    data: options.Data = None,
     out: Annotated[
         Path, typer.Option(help="Folder of the results; run again to go on.")
     ] = Path("out/paper"),
@@ -61,7 +61,6 @@ def paper(
     """
     from clusterfirst.paper.desk import Desk
     from clusterfirst.paper.instances import Sets, scale_of
-    from clusterfirst.paper.page import text, write_page
     from clusterfirst.paper.tables import TABLES
     from clusterfirst.paper.variants import Models
 
@@ -72,22 +71,31 @@ def paper(
             raise InputError(Problem("E404", "TABLE", name, rule))
     size = scale_of(scale, instances)
     desk = Desk(size, Sets(size, data, say), Models(_folders(model)), out, say)
-    pages = []
-    for name in wanted:
-        page = TABLES[name](desk)
-        pages.append(page)
-        written = write_page(out, page)
-        if not as_json:
-            emit(text(page, _width(), colour=sys.stdout.isatty()))
-        say(f"wrote {', '.join(str(path) for path in [*written, *page.pictures])}")
-        if desk.interrupted:
-            break
+    pages: list[Page] = []
+    try:
+        for name in wanted:
+            if desk.interrupted:
+                break
+            pages.append(TABLES[name](desk))
+            _deliver(pages[-1], out, as_json)
+    except KeyboardInterrupt:  # outside the runs, which see to it themselves
+        desk.interrupted = True
     if as_json:
         emit_json({"results": [page.document() for page in pages]})
     if desk.interrupted:
         say(f"what is finished is kept in {out}; the same command goes on from there")
         return INTERRUPTED
     return 0
+
+
+def _deliver(page: Page, out: Path, as_json: bool) -> None:
+    """Write the files of a table; print it unless a document will hold them all."""
+    from clusterfirst.paper.page import text, write_page
+
+    written = write_page(out, page)
+    if not as_json:
+        emit(text(page, _width(), colour=sys.stdout.isatty()))
+    say(f"wrote {', '.join(str(path) for path in [*written, *page.pictures])}")
 
 
 def _folders(given: list[str] | None) -> dict[str, Path]:

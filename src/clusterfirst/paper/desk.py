@@ -11,14 +11,14 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from clusterfirst.bench.report import Mean
 from clusterfirst.bench.rows import LinesFile
 from clusterfirst.bench.sets import BenchSet, Case
 from clusterfirst.errors import InputError
-from clusterfirst.paper.instances import Scale, Sets
+from clusterfirst.paper.instances import PROGRESS_SECONDS, Scale, Sets
 from clusterfirst.paper.shots import (
     NEURAL,
     Recipe,
@@ -29,8 +29,6 @@ from clusterfirst.paper.shots import (
     shoot,
 )
 from clusterfirst.paper.variants import Models, Weights
-
-PROGRESS_SECONDS = 10.0  # between lines of progress
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,11 @@ class Measured:
         )
 
     @property
+    def repaired(self) -> int:
+        """Instances whose assignment failed and was packed by our repair."""
+        return sum(shot.repaired > 0 for _, shot in self.pairs)
+
+    @property
     def seconds(self) -> float:
         """The paper's way: the whole set, here one instance after the other."""
         return sum(shot.seconds for _, shot in self.pairs)
@@ -111,8 +114,7 @@ class Desk:
     folder: Path  # of the results
     say: Callable[[str], None]
     interrupted: bool = False
-    gflops: list[float] = field(default_factory=list)
-    load: float = 0.0  # the highest load average seen
+    load: float = 0.0  # the highest load average seen while running
     _shots: dict[ShotKey, Shot] | None = None
     _said: float = 0.0
 
@@ -201,7 +203,6 @@ class Desk:
             shot = shoot(case.instance, task.recipe, self._key(task, case), weights)
             self._file().append([shot])
             self._kept()[shot.key] = shot
-            self.gflops.append(shot.gflops)
             if hasattr(os, "getloadavg"):  # not on Windows
                 self.load = max(self.load, os.getloadavg()[0])
 
@@ -212,13 +213,18 @@ class Desk:
 
     # --- how long ---------------------------------------------------------------------
 
+    def tell_hours(self, what: str, seconds: float, how: str) -> None:
+        """Say how long other work of a table will take."""
+        if seconds:
+            self.say(f"{what}: {in_words(seconds / 3600)} to go ({how})")
+
     def _announce(self, tasks: Sequence[Task], how: str) -> None:
         """Say the hours that are left, and what that is based on."""
         runs, references = self.hours(tasks)
         if runs or references:
             self.say(
-                f"{self.scale.name}: {_words(runs + references)} to go: "
-                f"{_words(runs)} of runs ({how}), {_words(references)} of HGS for "
+                f"{self.scale.name}: {in_words(runs + references)} to go: "
+                f"{in_words(runs)} of runs ({how}), {in_words(references)} of HGS for "
                 "references (at most: cached ones cost nothing)"
             )
 
@@ -237,5 +243,6 @@ class Desk:
         return runs / 3600, sum(self.sets.missing(*which) for which in sets) / 3600
 
 
-def _words(hours: float) -> str:
+def in_words(hours: float) -> str:
+    """Hours, or minutes below one."""
     return f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.0f} min"

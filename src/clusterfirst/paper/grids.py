@@ -21,7 +21,8 @@ NOT_PRINTED = "not printed"
 HOW_TO_READ = (
     "each cell: printed gap % · time of the whole set; below, ours: gap % ± 95 % "
     "interval · time of our set · seconds per instance · late: instances whose "
-    "assignment was stopped by time before it was proven"
+    "assignment was stopped by time before it was proven; repaired: instances whose "
+    "assignment failed and which our packing completed"
 )
 # Rows of the comparison that we can run: with which method of ours.
 RUN_HERE = {
@@ -65,12 +66,16 @@ def build(desk: Desk, grid: Grid) -> Page:
     cells: list[tuple[str, ...]] = []
     models: dict[str, None] = {}
     references: dict[str, None] = {}
+    results: list[Result] = []
     for row in grid.rows:
         line = list(row.labels)
+        said = PUBLISHED  # what stands in the row already: reasons are given once
         for size in grid.sizes:
             task = row.tasks.get(size)
             result = PUBLISHED if task is None else desk.result(task)
-            line.append(_cell(row, size, result))
+            results.append(result)
+            line.append(_cell(row, size, "" if result == said else ours(result)))
+            said = result if isinstance(result, str) else said
             page.records.append(_record(grid, row, size, result))
             if isinstance(result, Measured):
                 found = result.bench_set
@@ -82,22 +87,21 @@ def build(desk: Desk, grid: Grid) -> Page:
         cells.append(tuple(line))
     sizes = tuple(f"N = {size}" for size in grid.sizes)
     page.sections = [Section((*grid.head, *sizes), cells)]
-    page.notes = [HOW_TO_READ, *grid.notes, *_sources(grid.rows), *conditions(desk)]
+    page.notes = [HOW_TO_READ, *grid.notes, *_sources(grid.rows)]
+    page.notes += conditions(desk, results)
     page.notes += [f"sets: {'; '.join(references)}"] if references else []
     page.notes += [desk.models.about(name) for name in models]
     return page
 
 
-def _cell(row: Row, size: int, result: Result) -> str:
+def _cell(row: Row, size: int, below: str) -> str:
     tag = f"{row.tags[size]} " if size in row.tags else ""
     shown = row.printed.get(size)
     first = NOT_PRINTED
     if shown is not None:
-        gap = "-" if shown.gap is None else f"{shown.gap:.2f}"
+        gap = "-" if shown.gap is None else f"{shown.gap:g}"
         first = f"{tag}{gap} · {clock(shown.seconds)}"
-    if result == PUBLISHED:
-        return first
-    return f"{first}\n{ours(result)}"
+    return f"{first}\n{below}" if below else first
 
 
 def ours(result: Result) -> str:
@@ -112,6 +116,8 @@ def ours(result: Result) -> str:
         marks += f" ({result.gap.count} of {len(result.pairs)} solved)"
     if result.stopped:
         marks += f" · {result.stopped} late"
+    if result.repaired:
+        marks += f" · {result.repaired} repaired"
     return f"{result.gap} · {times}{marks}"
 
 
@@ -144,7 +150,7 @@ def measured_record(result: Result) -> Record:
         "instances": len(result.pairs),
         "solved": result.gap.count,
         "stopped_by_time": result.stopped,
-        "repaired": sum(shot.repaired > 0 for _, shot in result.pairs),
+        "repaired": result.repaired,
         "seconds": number(result.seconds),
         "seconds_each": number(result.seconds_each),
     }

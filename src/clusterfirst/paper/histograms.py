@@ -52,7 +52,7 @@ def histogram(desk: Desk) -> Page:
         rows.append((name, *shown, says.get(name, ""), status))
     head = ("set", *_COLUMNS.values(), "printed", "status")
     page.sections = [Section(head, rows)]
-    page.notes = ["gaps in %", *conditions(desk)]
+    page.notes = ["gaps in %", *conditions(desk, results.values())]
     measured = {n: r for n, r in results.items() if isinstance(r, Measured)}
     for name, result in measured.items():
         about = result.bench_set.references or "no references yet"

@@ -6,6 +6,8 @@ the public benchmarks. public: those benchmarks themselves, depots anywhere.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from clusterfirst.paper.printed import PAPER_COUNTS, SIZES
 KINDS = ("constant", "standard", "public")
 STANDARD_CAPACITY = {100: 50, 200: 80, 500: 100, 1000: 250}
 PUBLIC = {100: "cvrp100", 200: "lehd200", 500: "lehd500", 1000: "cvrp1000"}
+PROGRESS_SECONDS = 10.0  # between lines of progress
 DAYS_SEED = 77  # of days that are drawn because no data is here
 
 
@@ -96,9 +99,19 @@ class Sets:
         found = self.get(kind, size)
         if not found.references:
             seconds = self.scale.hgs[size]
-            text = f"{found.name}: HGS references, {seconds:g} s each"
-            self._say(f"{text}, {len(found.cases)} of them unless cached")
-            found = with_references(found, f"hgs:{seconds:g}")
+            parts = []
+            said = -math.inf
+            for number, case in enumerate(found.cases):
+                if time.monotonic() - said > PROGRESS_SECONDS:
+                    said = time.monotonic()
+                    self._say(
+                        f"{found.name}: HGS references, {seconds:g} s each unless "
+                        f"cached, {number} of {len(found.cases)}"
+                    )
+                one = replace(found, cases=(case,))
+                parts.append(with_references(one, f"hgs:{seconds:g}"))
+            cases = tuple(part.cases[0] for part in parts)
+            found = replace(parts[0], cases=cases)
             self._open[kind, size] = found
         return found
 

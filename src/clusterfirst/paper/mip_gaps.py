@@ -63,7 +63,7 @@ def mip_gap(desk: Desk) -> Page:
         )
     head = ("model", "N", "MIP limit %", "gap % · set · s each", "MIP gap reached")
     page.sections = [Section(head, rows)]
-    page.notes = [MIP_SAYS, *conditions(desk)]
+    page.notes = [MIP_SAYS, *conditions(desk, results.values())]
     page.notes.append(
         f"here an instance may take {PATIENCE[scale]:g} times the usual seconds"
     )

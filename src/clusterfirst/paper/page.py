@@ -7,6 +7,7 @@ import io
 import math
 import os
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from clusterfirst import __version__
 from clusterfirst.files import write_json, write_text
 from clusterfirst.files.atomic import make_folder
-from clusterfirst.paper.desk import Desk
+from clusterfirst.paper.desk import Desk, Measured, Result
 
 PIPE_WIDTH = 170  # characters of a line where no terminal says how wide it is
 
@@ -70,7 +71,7 @@ def clock(seconds: float | None) -> str:
     return f"{seconds:.2g}s" if seconds < 10 else f"{seconds:.0f}s"
 
 
-def conditions(desk: Desk) -> list[str]:
+def conditions(desk: Desk, results: Iterable[Result]) -> list[str]:
     """What every figure of ours stands on."""
     scale = desk.scale
     counts = ", ".join(f"{count} at N = {size}" for size, count in scale.counts.items())
@@ -82,13 +83,18 @@ def conditions(desk: Desk) -> list[str]:
         "printed: 10,000 instances at N = 100, 128 at the others, the whole set's time "
         "on 16 cores with Gurobi; per instance = that time / (instances / 16)",
     ]
-    if desk.gflops:
-        cores = os.cpu_count() or 1
-        busy = desk.load > cores / 2
+    found = [result for result in results if isinstance(result, Measured)]
+    rates = sorted(shot.gflops for part in found for _, shot in part.pairs)
+    if rates:
         lines.append(
-            f"machine: {'BUSY, times are upper bounds: ' if busy else ''}load average "
-            f"up to {desk.load:.1f} on {cores} cores, fp32 matmul beside the runs "
-            f"median {statistics.median(desk.gflops):.0f} GFLOP/s"
+            f"fp32 matmul beside the runs: median {statistics.median(rates):.0f}, "
+            f"{rates[0]:.0f} to {rates[-1]:.0f} GFLOP/s"
+        )
+    cores = os.cpu_count() or 1
+    if desk.load > cores / 2:
+        lines.append(
+            f"the machine was BUSY (load average {desk.load:.0f} on {cores} cores): "
+            "times are upper bounds, and limits cut assignments off"
         )
     return lines
 

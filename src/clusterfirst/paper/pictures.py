@@ -51,13 +51,13 @@ def pictures(desk: Desk) -> Page:
     wanted = tasks(desk)
     desk.run(list(wanted.values()))
     rows: list[tuple[str, ...]] = []
-    for name, task in wanted.items():
-        result = desk.result(task)
+    results = {name: desk.result(task) for name, task in wanted.items()}
+    for name, result in results.items():
         if isinstance(result, str):
             rows.append((name, "-", "-", "-", "-", result))
             page.records.append({"set": name, "status": result})
             continue
-        weights = desk.models.find(task.recipe.model)
+        weights = desk.models.find(result.task.recipe.model)
         assert weights is not None
         drawn: dict[str, int] = {}
         for scene in scenes(result):
@@ -89,7 +89,7 @@ def pictures(desk: Desk) -> Page:
         f"the {EACH} best and the {WORST} worst of each set, at most {EACH} pictures "
         f"of a cause; a short route near the depot has at most {FEW_STOPS} stops, none "
         f"farther than {NEAR:g} of the routes' median reach",
-        *conditions(desk),
+        *conditions(desk, results.values()),
     ]
     return page
 

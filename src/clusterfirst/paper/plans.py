@@ -7,6 +7,7 @@ edges that are kept (the paper, figure "mip_precision_recall").
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -78,7 +79,7 @@ def plan(desk: Desk) -> Page:
         "per cent; kept: edges per customer",
         *(f"N = {size}: {why}" for size, why in waiting.items() if why),
         *(f"N = {size}: {len(found)} instances" for size, found in curves.items()),
-        *conditions(desk),
+        *conditions(desk, ()),
     ]
     if any(curves.values()):
         page.notes.append(desk.models.about(name))
@@ -97,15 +98,20 @@ def _counted(desk: Desk, task: Task) -> list[Kept]:
     known = {k.digest: k for k in file.read() if (k.weights, k.seconds_allowed) == same}
     cases = desk.sets.get(task.kind, task.size).cases
 
-    def count_the_rest() -> None:
-        for case in cases:
-            if case.digest not in known:
-                found = _count(case, task.recipe, weights, limit)
-                if found is not None:
-                    file.append([found])
-                    known[case.digest] = found
+    todo = [case for case in cases if case.digest not in known]
 
-    desk.say(f"plan: {task}, {len(cases)} instances")
+    def count_the_rest() -> None:
+        desk.tell_hours(str(task), limit * len(todo), "stated: its time limit")
+        start = time.perf_counter()
+        for done, case in enumerate(todo):
+            found = _count(case, task.recipe, weights, limit)
+            if found is not None:
+                file.append([found])
+                known[case.digest] = found
+            if done == 0:
+                left = (time.perf_counter() - start) * (len(todo) - 1)
+                desk.tell_hours(str(task), left, "measured on the first instance")
+
     desk.attempt(count_the_rest)
     return [known[case.digest] for case in cases if case.digest in known]
 
