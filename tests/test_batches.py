@@ -229,3 +229,15 @@ def test_any_size_gives_batches(size: int) -> None:
     for step in range(3):
         batch = draw_batch(pool, MIXED, RULE, seed=0, step=step)
         assert (batch.route >= 0).any(dim=1).all()
+
+
+def test_a_set_named_twice_is_drawn_twice_as_often() -> None:
+    """Of two sets, one named twice, that one has two thirds of the instances."""
+    one, other = label_set(partitions=1), label_set(partitions=2)
+    pool = LabelPool.of_sets([one, other, other])
+    assert pool.between(0) == range(36)
+    assert len(pool) == 12 + 24 + 24
+    rng = np.random.default_rng(0)
+    again = [pool.draw(at + 12, rng, RULE).nodes.coords for at in range(12)]
+    first = [pool.draw(at + 24, rng, RULE).nodes.coords for at in range(12)]
+    assert all(np.array_equal(a, b) for a, b in zip(again, first, strict=True))

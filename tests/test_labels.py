@@ -396,3 +396,18 @@ def test_sizes_a_source_does_not_have_are_named_before_work(tmp_path: Path) -> N
         with pytest.raises(InputError, match=code):
             label(source, tmp_path / "out", LabelOptions(61, 1, iterations=1))
     assert not (tmp_path / "out").exists()
+
+
+def test_our_own_polish_teaches(tmp_path: Path) -> None:
+    """Its labels pass the check, repeat to the byte, and more seconds never cost more."""
+    source = world(seed=3)
+    costs = []
+    for seconds in (0.01, 0.05):
+        options = LabelOptions(30, 3, seconds=seconds, teacher="polish")
+        for again in ("a", "b"):
+            label(source, tmp_path / f"{seconds}{again}", options)
+        found, twin = (read_labels(tmp_path / f"{seconds}{x}") for x in "ab")
+        assert len(found) == 3
+        assert np.array_equal(found.groups[30].route, twin.groups[30].route)
+        costs.append(found.groups[30].cost.sum())
+    assert costs[1] <= costs[0] * 1.02

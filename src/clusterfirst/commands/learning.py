@@ -89,7 +89,10 @@ def train(
         ),
     ] = None,
     labels: Annotated[
-        list[Path] | None, typer.Option(help="Folder of labels; may be repeated.")
+        list[Path] | None,
+        typer.Option(
+            help="Folder of labels; may be repeated, one named twice weighs twice."
+        ),
     ] = None,
     city: Annotated[
         str | None, typer.Option(help="City of the psi input: folder, or 'bundled'.")
@@ -271,17 +274,19 @@ def _data(
     from clusterfirst.training.pretraining import load_psi
     from clusterfirst.training.run import TrainData
 
-    found = read_labels(*labels)
-    data = TrainData(LabelPool.of_set(found))
+    # Folder by folder, so that each weighs as often as it is named.
+    found = {folder: read_labels(folder) for folder in dict.fromkeys(labels)}
+    sources = [source for each in found.values() for source in each.sources]
+    data = TrainData(LabelPool.of_sets([found[folder] for folder in labels]))
     if init is not None:
         data = replace(data, init=read_weights(init))
     if psi is None:
-        return data, found.sources
+        return data, sources
     if city is None:
         rule = "the city of the table is needed"
         raise InputError(Problem("E404", "--city", "none", rule))
     place = open_city(city)
-    return replace(data, psi=load_psi(psi, place).psi, city=place), found.sources
+    return replace(data, psi=load_psi(psi, place).psi, city=place), sources
 
 
 def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:

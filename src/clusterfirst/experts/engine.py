@@ -287,6 +287,7 @@ def _die_with_parent(parent: int) -> None:
 
 def _serve() -> None:
     """Answer calls until the pipe closes; the main function of a child."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # some libraries lift the mask
     connection = Connection(int(sys.argv[1]))
     _die_with_parent(int(sys.argv[2]))
     while True:

@@ -17,6 +17,7 @@ from typing import Literal
 from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.experts.engine import Engine, Outcome, map_tasks
 from clusterfirst.experts.hgs import HgsSettings, require_hygese, solve_with_hgs
+from clusterfirst.experts.own_teacher import require_nothing, solve_with_polish
 from clusterfirst.experts.pyvrp_teacher import require_pyvrp, solve_with_pyvrp
 from clusterfirst.instance import Instance
 from clusterfirst.labels.importing import import_labels
@@ -47,10 +48,11 @@ __all__ = [
     "read_labels",
 ]
 
-Teacher = Literal["hgs", "pyvrp"]
+Teacher = Literal["hgs", "pyvrp", "polish"]
 EXPERTS = {
     "hgs": (require_hygese, solve_with_hgs),
     "pyvrp": (require_pyvrp, solve_with_pyvrp),
+    "polish": (require_nothing, solve_with_polish),
 }
 
 

@@ -73,7 +73,9 @@ class LabelPool:
         counts = [len(pack.first) - 1 for pack in self._packs]
         self._ends = np.cumsum(counts)  # of the instances of each pack
         self._sizes = np.array([pack.customers for pack in self._packs])
-        self._lists: dict[tuple[NeighbourRule, int, int], npt.NDArray[Any]] = {}
+        self._lists: dict[
+            tuple[NeighbourRule, int, int], npt.NDArray[Any]
+        ] = {}  # by pack
 
     @classmethod
     def of_labels(cls, labels: Sequence[Label]) -> LabelPool:
@@ -87,7 +89,16 @@ class LabelPool:
     @classmethod
     def of_set(cls, labels: LabelSet) -> LabelPool:
         """Pack the labels that were read from folders."""
-        return cls([_pack_group(group) for group in labels.groups.values()])
+        return cls.of_sets([labels])
+
+    @classmethod
+    def of_sets(cls, sets: Sequence[LabelSet]) -> LabelPool:
+        """Pack several sets; one that stands there twice is drawn twice as often."""
+        packs = {
+            id(labels): [_pack_group(group) for group in labels.groups.values()]
+            for labels in sets
+        }
+        return cls([pack for labels in sets for pack in packs[id(labels)]])
 
     def __len__(self) -> int:
         """Number of labels."""
@@ -121,12 +132,19 @@ class LabelPool:
         label = pack.label(number)
         if rule is None:
             return label
-        key = rule, at, begin  # partitions of an instance share its lists
+        key = rule, id(pack), begin  # partitions of an instance share its lists
         if key not in self._lists:
             # One more than the token, so that -1, which pads, becomes 0.
             self._lists[key] = _smallest(neighbour_lists(label.nodes, rule) + 1)
         lists = self._lists[key].astype(np.int64) - 1
         return replace(label, nodes=replace(label.nodes, lists=lists))
+
+    def list_size(self, instance: int, rule: NeighbourRule) -> int:
+        """Neighbours that a token of the instance sees."""
+        at = self._pack_of(instance)
+        pack = self._packs[at]
+        place = instance - (int(self._ends[at - 1]) if at else 0)
+        return rule.size(pack.label(int(pack.first[place])).nodes)
 
     def _pack_of(self, instance: int) -> int:
         return int(np.searchsorted(self._ends, instance, side="right"))

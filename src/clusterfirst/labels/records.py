@@ -22,7 +22,7 @@ from clusterfirst.experts.hgs import HgsSettings
 from clusterfirst.instance import IntArray
 from clusterfirst.solution import Solution
 
-TEACHERS = ("imported", "hgs", "pyvrp")
+TEACHERS = ("imported", "hgs", "pyvrp", "polish")
 LABEL, FAILURE = 0, 1
 ARRAYS = ("route", "place", "rows", "demands")
 MAX_REASON = 300

@@ -25,6 +25,7 @@ from clusterfirst.sampling import generator
 LARGE = 150  # customers; above that labels are drawn with a share of their own
 WHOLE = 500  # customers; larger labels are always cut into parts
 LARGEST_PART = 400
+TRIES = 4  # draws of which the one most like the first is taken
 ALIKE = 0.2  # whole labels of a batch differ in size by at most this share
 
 
@@ -87,8 +88,7 @@ def draw_batch(
         alike = pool.between(int(np.ceil(low)), int(high))
         near = range(max(alike.start, group.start), min(alike.stop, group.stop))
     examples: list[Label] = []
-    for _ in range(max(1, round(settings.tokens / (size + 1)))):
-        number = near[int(rng.integers(len(near)))]
+    for number in _alike(pool, near, rule, settings.tokens // (size + 1), rng):
         if part:
             label = some_routes(pool.draw(number, rng), size, rng)
         else:
@@ -96,6 +96,30 @@ def draw_batch(
         examples.append(turned(label, rng) if settings.turn else label)
     own = rng.random() < settings.own_seeds
     return make_batch(examples, settings.seed_pool, rng, rule, own_seeds=own)
+
+
+def _alike(
+    pool: LabelPool,
+    near: range,
+    rule: NeighbourRule,
+    count: int,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Draw instances whose neighbour lists are about as long as the first one's.
+
+    Lists are padded to the longest of a batch; without this the world's batches have
+    twice the entries they need. The first is drawn from all, so none is left out.
+    """
+    draws = rng.integers(len(near), size=(max(1, count), TRIES))
+    if rule.least == rule.most:
+        return [near[at] for at in draws[:, 0].tolist()]
+    numbers = [[near[at] for at in row] for row in draws.tolist()]
+    wanted = pool.list_size(numbers[0][0], rule)
+    closest = [
+        min(row, key=lambda number: abs(pool.list_size(number, rule) - wanted))
+        for row in numbers[1:]
+    ]
+    return [numbers[0][0], *closest]
 
 
 def some_routes(label: Label, size: int, rng: np.random.Generator) -> Label:
