@@ -399,7 +399,7 @@ def test_sizes_a_source_does_not_have_are_named_before_work(tmp_path: Path) -> N
 
 
 def test_our_own_polish_teaches(tmp_path: Path) -> None:
-    """Its labels pass the check, repeat to the byte, and more seconds never cost more."""
+    """Its labels pass the check and repeat; more seconds do not cost more."""
     source = world(seed=3)
     costs = []
     for seconds in (0.01, 0.05):
