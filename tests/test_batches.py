@@ -241,3 +241,15 @@ def test_a_set_named_twice_is_drawn_twice_as_often() -> None:
     again = [pool.draw(at + 12, rng, RULE).nodes.coords for at in range(12)]
     first = [pool.draw(at + 24, rng, RULE).nodes.coords for at in range(12)]
     assert all(np.array_equal(a, b) for a, b in zip(again, first, strict=True))
+
+
+def test_the_reach_of_a_pool_covers_every_label() -> None:
+    """Each label's size, customers per route and largest demand share lie within."""
+    labels = [angular_label(20 + 7 * i, i) for i in range(4)]
+    reach = LabelPool.of_labels(labels).reach
+    assert reach["customers"] == (20, 41)
+    share = [label.nodes.demands / label.nodes.capacity for label in labels]
+    per_route = [min(len(s) - 1, (len(s) - 1) / s.sum()) for s in share]
+    assert reach["per_route"] == pytest.approx((min(per_route), max(per_route)))
+    largest = [s.max() for s in share]
+    assert reach["largest_share"] == pytest.approx((min(largest), max(largest)))

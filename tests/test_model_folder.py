@@ -6,6 +6,7 @@ import hashlib
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from clusterfirst.networks.model_folder import (
     shipped,
 )
 from clusterfirst.networks.neural import NeuralScorer
+from clusterfirst.solver import SolveOptions, solve
 from clusterfirst.training.checkpoint import MANIFEST
 from networks import PSI, RELATIVE, small_city, small_day, small_router
 
@@ -326,3 +328,31 @@ def test_models_without_a_city_need_no_rows() -> None:
     """The general model takes any instance."""
     model = Model("general", small_router(RELATIVE), {})
     assert model.rows_of(small_day(3)) is None
+
+
+REACH = {"customers": [20, 40], "per_route": [2, 12], "largest_share": [0.1, 0.4]}
+
+
+def test_an_instance_outside_of_the_training_gets_a_sentence(tmp_path: Path) -> None:
+    """Too many customers, long routes, large demands: each is said, and noted."""
+    model = Model("small", small_router(RELATIVE), {"reach": REACH})
+    day = small_day(30)
+    assert model.outside(day) == []
+    assert "50 customers, trained on 20 to 40" in "".join(model.outside(small_day(50)))
+    wide = replace(day, capacity=500)  # nearly everybody in one route, tiny shares
+    assert "customers per route" in "".join(model.outside(wide))
+    tight = replace(day, capacity=12)
+    assert "largest demand" in "".join(model.outside(tight))
+    save_model(tmp_path / "model", model, "card")
+    options = SolveOptions(
+        method="neural", model=str(tmp_path / "model"), iterations=1, polish=False
+    )
+    assert any("W723" in note for note in solve(small_day(50), options).notes)
+    assert not any("W723" in note for note in solve(day, options).notes)
+
+
+@pytest.mark.parametrize("reach", [None, [], {}, {"customers": "x"}, {"per_route": 3}])
+def test_a_range_nobody_can_read_is_no_range(reach: object) -> None:
+    """Provenance is anybody's text: it never stops an answer."""
+    model = Model("small", small_router(RELATIVE), {"reach": reach})
+    assert model.outside(small_day(30)) == []

@@ -47,6 +47,20 @@ class _Pack:
         """Size n of every label."""
         return int(self.route.shape[1])
 
+    def reach(self) -> dict[str, tuple[float, float]]:
+        """Least and most customers, customers per route and largest demand share."""
+        units, capacity = self.demands.astype(np.float64), self.capacity[:, None]
+        share = units / capacity
+        # A map whose customers want nothing would fit one vehicle.
+        per_route = self.customers / np.maximum(share.sum(axis=1), 1e-9)
+        per_route = np.minimum(per_route, self.customers)
+        largest = share.max(axis=1)
+        return {
+            "customers": (float(self.customers), float(self.customers)),
+            "per_route": (float(per_route.min()), float(per_route.max())),
+            "largest_share": (float(largest.min()), float(largest.max())),
+        }
+
     def label(self, number: int) -> Label:
         """Unpack one label."""
         rows = None if self.rows is None else self.rows[number].astype(np.int64)
@@ -159,6 +173,15 @@ class LabelPool:
                     digest.update(str(array.shape).encode())
                     digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+    @cached_property
+    def reach(self) -> dict[str, tuple[float, float]]:
+        """Least and most of what describes an instance: what training has seen."""
+        ranges = [pack.reach() for pack in self._packs]
+        return {
+            name: (min(r[name][0] for r in ranges), max(r[name][1] for r in ranges))
+            for name in ranges[0]
+        }
 
     @property
     def num_bytes(self) -> int:

@@ -33,6 +33,7 @@ WEIGHTS = "model.safetensors"
 FILES = (WEIGHTS, "config.json", "provenance.json", "README.md")
 CITY_COORDS = "city.coords"
 MAX_BYTES = 200_000_000
+TOLERANCE = 0.05  # by which an instance may leave the trained range without a word
 MATCH = 1e-6  # of the city's extent: how near a location must be to be known
 
 
@@ -88,6 +89,32 @@ class Model:
             raise InputError(Problem("E405", "instance", got, rule))
         found: IntArray = rows.astype(np.int64)
         return found
+
+    def outside(self, instance: Instance) -> list[str]:
+        """Sentences on what of this instance lies outside of what training has seen."""
+        reach = self.provenance.get("reach")
+        n = instance.num_customers
+        if not isinstance(reach, dict) or n == 0:
+            return []
+        share = instance.demand_units[1:] / instance.capacity_units
+        found = {
+            "customers": (n, "customers"),
+            "per_route": (min(n, n / max(share.sum(), 1e-9)), "customers per route"),
+            "largest_share": (share.max(), "of a vehicle for the largest demand"),
+        }
+        sentences = []
+        for name, (value, words) in found.items():
+            try:
+                low, high = map(float, reach[name])
+            except (KeyError, TypeError, ValueError):  # nobody wrote it down
+                continue
+            if not low * (1 - TOLERANCE) <= value <= high * (1 + TOLERANCE):
+                sentences.append(
+                    f"W723 outside of what model {self.name} was trained on: "
+                    f"{value:.4g} {words}, trained on {low:.3g} to {high:.3g}; compare "
+                    "its answer with --method fisher-jaikumar"
+                )
+        return sentences
 
 
 def save_model(folder: Path, model: Model, card: str) -> None:

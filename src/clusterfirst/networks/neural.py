@@ -70,6 +70,7 @@ def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
     """Encode the instance now; yield scores for each shot and fleet when asked."""
     model = load_model(work.model or DEFAULT_MODEL)
     rows = model.rows_of(work.instance, borrow=work.new_locations == "nearest")
+    work.notes.extend(model.outside(work.instance))
     scorer = NeuralScorer(model.router, work.instance, rows)
     return _each_shot(work, scorer, fleets)
 

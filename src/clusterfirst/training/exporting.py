@@ -20,6 +20,7 @@ from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.city_folder import read_city
 from clusterfirst.networks.model import Router
 from clusterfirst.networks.model_folder import Model, load_model, save_model, shipped
+from clusterfirst.training.batches import WHOLE
 from clusterfirst.training.checkpoint import (
     MANIFEST,
     load_checkpoint,
@@ -59,6 +60,7 @@ def read_run(run: Path) -> FinishedRun:
         "steps": f"{state['step']} of {config.steps}",
         "averaged_over": f"{state['averaged']} steps, {config.average}",
         "labels": state["labels"],
+        "reach": _reach(state["labels"], config),
     }
     gaps = run / "validation.csv"
     if gaps.exists() and read_curve(gaps)["gap"]:
@@ -67,6 +69,22 @@ def read_run(run: Path) -> FinishedRun:
         facts["validation_unsolved"] = last["unsolved"]
         facts["validation_at_step"] = int(last["step"])
     return FinishedRun(config, found.tensors[group], facts)
+
+
+def _reach(labels: list[dict[str, Any]], config: TrainConfig) -> dict[str, Any]:
+    """Least and most of everything the run has seen, parts of labels included."""
+    known = [fact["reach"] for fact in labels if "reach" in fact]
+    if not known:
+        return {}
+    reach = {
+        name: [min(r[name][0] for r in known), max(r[name][1] for r in known)]
+        for name in known[0]
+    }
+    if config.batches.part_share > 0:
+        least = config.batches.least_customers
+        reach["customers"][0] = min(reach["customers"][0], least)
+    reach["customers"][1] = min(reach["customers"][1], WHOLE)  # more are always cut
+    return reach
 
 
 def export_model(

@@ -284,7 +284,12 @@ def _check_inputs(config: TrainConfig, data: TrainData) -> None:
 
 
 def _labels_fact(pool: LabelPool, step: int) -> dict[str, Any]:
-    return {"from_step": step, "count": len(pool), "sha256": pool.digest}
+    return {
+        "from_step": step,
+        "count": len(pool),
+        "sha256": pool.digest,
+        "reach": {name: list(ends) for name, ends in pool.reach.items()},
+    }
 
 
 def _digest(psi: Tensor | None) -> str:
