@@ -108,7 +108,7 @@ def test_weights_that_appear_are_picked_up(
     shipped = {"city-psi": folders["city-psi"]}
     monkeypatch.setattr(variants, "shipped", lambda: shipped)
     desk, _ = new_desk(tmp_path)
-    rows = [r for r in grids.main_a(desk).records if r["model"] == "city-psi"]
+    rows = [r for r in grids.main_a(desk).records if r["weights"] == "city-psi"]
     assert len(rows) == 4
     assert all(row["status"] == "run here" for row in rows)
 
@@ -202,7 +202,7 @@ def test_ctrl_c_leaves_what_is_finished(
     desk, _ = new_desk(tmp_path, folders)
     page = grids.main_a(desk)
     assert desk.interrupted
-    status = [r["status"] for r in page.records if r["model"] == "city-psi"]
+    status = [r["status"] for r in page.records if r["weights"] == "city-psi"]
     assert status == ["run here", f"not finished: 1 of {COUNT}", *["not run yet"] * 2]
     monkeypatch.setattr(desk_module, "shoot", shots.shoot)
     again, _ = new_desk(tmp_path, folders)
@@ -261,6 +261,7 @@ def test_published_rows_are_marked_with_their_source(tmp_path: Path) -> None:
     assert sum("published, not run here" in note for note in page.notes) >= 3
     own = [r for r in page.records if r["method"] == "Sweep-LKH3"]
     assert own[0]["status"] == "run here"
+    assert own[0]["instances_of"] == "public-100"
 
 
 def test_precision_and_recall_are_counted_as_defined(

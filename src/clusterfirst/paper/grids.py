@@ -99,7 +99,8 @@ def _cell(row: Row, size: int, below: str) -> str:
     shown = row.printed.get(size)
     first = NOT_PRINTED
     if shown is not None:
-        gap = "-" if shown.gap is None else f"{shown.gap:g}"
+        # Two or three decimals, as printed.
+        gap = "-" if shown.gap is None else f"{shown.gap:.3f}".removesuffix("0")
         first = f"{tag}{gap} · {clock(shown.seconds)}"
     return f"{first}\n{below}" if below else first
 
@@ -133,7 +134,7 @@ def _record(grid: Grid, row: Row, size: int, result: Result) -> Record:
     }
     if size in row.tasks and row.tasks[size].recipe.method == NEURAL:
         record["assign"] = row.tasks[size].recipe.assign
-        record["model"] = row.tasks[size].recipe.model
+        record["weights"] = row.tasks[size].recipe.model
     return record | measured_record(result)
 
 
@@ -143,7 +144,7 @@ def measured_record(result: Result) -> Record:
         return {"status": result}
     return {
         "status": result.unfinished or "run here",
-        "set": result.bench_set.name,
+        "instances_of": result.bench_set.name,
         "reference": result.bench_set.references,
         "gap": number(result.gap.value),
         "gap_half": number(result.gap.half),
