@@ -35,7 +35,10 @@ NETWORKS: dict[str, ModelConfig] = {
     "xy-6+6": replace(CONFIGS["city"], input="xy"),
     "psi-3+3": replace(CONFIGS["city"], **PSI, **THREE),
     "xy-3+3": replace(CONFIGS["city"], input="xy", **THREE),
-    "relative-3+3": CONFIGS["general"],
+    "relative-3+3": replace(
+        CONFIGS["general"], heads=8, feedforward=512, pair_width=16, **THREE
+    ),
+    "general-4+4": CONFIGS["general"],
     "paper-psi-6+6": replace(CONFIGS["paper"], **PSI),
 }
 PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")

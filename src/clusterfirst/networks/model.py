@@ -171,13 +171,17 @@ class Router(nn.Module):
 
 
 PAPER = ModelConfig()
+# Four heads and narrow layers: a fifth more passes per second than eight heads and a
+# feed-forward width of 512 at 3 + 3 layers, which cost as much (LOG.md).
 GENERAL = ModelConfig(
     input="relative",
-    seed_layers=3,
-    cluster_layers=3,
+    heads=4,
+    seed_layers=4,
+    cluster_layers=4,
+    feedforward=256,
     dropout=0.0,
     raw_demand=False,
-    pair_width=16,
+    pair_width=8,
     pair_head=True,
     neighbours=NeighbourRule(least=20, most=64, per_route=1.5),
     candidates=24,
