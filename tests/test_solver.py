@@ -177,7 +177,7 @@ def test_not_found_is_not_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> 
     demands = np.array([0, 6, 5, 4, 5, 6, 4])
     instance = Instance(demands, 10, coords=rng.random((7, 2)), vehicles=3)
     with pytest.raises(NotFoundInTimeError, match="E204"):
-        solve(instance, FEW)
+        solve(instance, SolveOptions(iterations=3, polish=False))
 
 
 def test_a_failing_assignment_is_repaired_and_counted(
@@ -309,3 +309,37 @@ def test_the_start_up_compiles_everything() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_few_customers_are_solved_exactly_and_at_once(seed: int) -> None:
+    """Up to 8 customers the answer is brute force's, said in the status."""
+    rng = np.random.default_rng(seed)
+    n = 2 + seed % 4
+    demands = np.concatenate([[0], rng.integers(0, 11, n)])
+    tiny = Instance(demands, 12, coords=rng.random((n + 1, 2)))
+    result = solve(tiny, SolveOptions(time_limit=60.0))
+    assert result.verdict.cost == pytest.approx(best_cost(tiny))
+    assert result.status == "optimal: every split was tried"
+    assert "polish" not in result.seconds
+    least = len(result.solution.routes)
+    limited = solve(tiny.replace(vehicles=least), SolveOptions(time_limit=60.0))
+    assert limited.verdict.cost == pytest.approx(result.verdict.cost)
+
+
+def test_proofs_beyond_few_customers() -> None:
+    """One vehicle for all, and one customer each, end at once; rounding does not."""
+    rng = np.random.default_rng(1)
+    coords = rng.random((13, 2)) * 100
+    alone = Instance(np.array([0] + [6] * 12), 10, coords=coords)
+    result = solve(alone, SolveOptions(time_limit=60.0))
+    assert result.status.startswith("optimal: no two customers")
+    assert len(result.solution.routes) == 12
+    one = Instance(np.array([0] + [1] * 12), 12, coords=coords)
+    result = solve(one, SolveOptions(time_limit=60.0))
+    assert result.status.startswith("optimal: one vehicle")
+    searched = solve(one, SolveOptions(iterations=500, polish=False))
+    assert result.verdict.cost <= searched.verdict.cost + 1e-9
+    assert searched.status.startswith("feasible")
+    rounded = solve(one.replace(rounding="round"), SolveOptions(iterations=500))
+    assert rounded.status.startswith("feasible")

@@ -10,6 +10,7 @@ from clusterfirst.errors import InputError, Problem
 ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
 FLEETS = ("kmin", "best")
 NEW_LOCATIONS = ("refuse", "nearest")
+DEFAULT_METHOD = "fisher-jaikumar"
 TIME_LIMITS = (0.05, 86_400.0)
 MOST_SHOTS = 1000
 MOST_MOVES = 100
@@ -64,7 +65,7 @@ class SolveOptions:
         "nearest" to borrow what it knows of the nearest one.
     """
 
-    method: str = "fisher-jaikumar"
+    method: str = DEFAULT_METHOD
     time_limit: float | None = None
     iterations: int | None = None
     seed: int = 0

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterfirst.assignment.exchange import Board, exchange, make_board, relieve
+from clusterfirst.assignment.chains import Board, make_board, relieve
+from clusterfirst.assignment.exchange import COOLING, cool, exchange
 from clusterfirst.assignment.prices import (
     IMPOSSIBLE,
     Transport,
@@ -27,7 +28,6 @@ from clusterfirst.clock import Deadline
 from clusterfirst.instance import FloatArray, IntArray
 
 WIDTHS = (24, 96)  # candidates per customer tried on a dense problem, then all
-COOLING = 20  # temperatures of an annealing
 SHAKES = 6  # attempts at feasibility by exchanges when chains are stuck
 SMALL = 200  # customers up to which a hot annealing comes first: it costs little
 LEAST = 20_000  # exchanges proposed at any size
@@ -160,6 +160,4 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     # Hot: over the wall and back. Cold: a feasible board stays feasible.
     passes = [(3.0, 0.1, wall)] if n <= SMALL else []
     for hot, cold, height in [*passes, (0.1, 0.03, 1e3 * wall)]:
-        for step in range(COOLING):
-            temperature = scale * hot * (cold / hot) ** (step / (COOLING - 1))
-            exchange(board, rng, proposals, (temperature, height), deadline)
+        cool(board, rng, proposals, (scale * hot, scale * cold, height), deadline)

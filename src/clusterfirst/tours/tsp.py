@@ -18,7 +18,7 @@ Path = tuple[IntArray, IntArray]  # the tour, and each node's position in it
 EPSILON = 1e-10  # relative: smaller gains are rounding noise and would cycle
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def solve_blocks(
     blocks: FloatArray,
     starts: IntArray,
