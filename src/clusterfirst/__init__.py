@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         write_solution,
     )
     from clusterfirst.instance import Instance
+    from clusterfirst.many import solve_many
     from clusterfirst.picture import write_picture
     from clusterfirst.sampling import (
         sample_city,
@@ -65,6 +66,7 @@ _HOME = {
         "write_solution",
     ],
     "instance": ["Instance"],
+    "many": ["solve_many"],
     "picture": ["write_picture"],
     "sampling": ["sample_city", "sample_day", "sample_public", "sample_world"],
     "solution": ["Solution", "Verdict", "judge"],
@@ -98,6 +100,7 @@ __all__ = [
     "sample_public",
     "sample_world",
     "solve",
+    "solve_many",
     "write_city",
     "write_instance",
     "write_picture",

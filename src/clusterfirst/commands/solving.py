@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -181,15 +182,26 @@ class _Job:
         except ClusterfirstError as error:
             self.answers.add_error(source, error)
             return
+        for answer in self._each(instances):
+            if isinstance(answer, ClusterfirstError):
+                self.answers.add_error(source, answer)
+                continue
+            self.answers.add(source, answer)
+            if answer.interrupted:  # this answer is safe; no other file is begun
+                raise KeyboardInterrupt
+
+    def _each(self, instances: list[Instance]) -> Iterator[Result | ClusterfirstError]:
+        """Answers in turn; several instances of a file without a stream at once."""
+        if len(instances) > 1 and not self.answers.as_lines:
+            from clusterfirst.many import solve_many
+
+            yield from solve_many(instances, self.settings)
+            return
         for instance in instances:
             try:
-                result = self._solve(instance)
-                self.answers.add(source, result)
+                yield self._solve(instance)
             except ClusterfirstError as error:
-                self.answers.add_error(source, error)
-            else:
-                if result.interrupted:  # this answer is safe; no other file is begun
-                    raise KeyboardInterrupt
+                yield error
 
     def _solve(self, instance: Instance) -> Result:
         from clusterfirst.solver import solve as solve_instance
