@@ -63,6 +63,38 @@ def test_memory_at_ten_thousand_customers(options: dict[str, object]) -> None:
     assert peak < MOST_BYTES
 
 
+SCORE_AND_MEASURE = """
+import resource, sys, torch
+import numpy as np
+from clusterfirst.instance import Instance
+from clusterfirst.networks.model import CONFIGS, Router
+from clusterfirst.networks.neural import NeuralScorer
+
+torch.manual_seed(0)
+rng = np.random.default_rng(0)
+router = Router(CONFIGS["general"]).eval()
+for n in map(int, sys.argv[1:]):
+    demands = np.concatenate([[0], rng.integers(1, 10, n)])
+    instance = Instance(demands, 50, coords=rng.random((n + 1, 2)))
+    NeuralScorer(router, instance)(instance.min_vehicles)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_of_the_general_networks_is_linear() -> None:
+    """From 5,000 to 10,000 customers the peak grows no faster than the customers."""
+    pytest.importorskip("resource", reason="peaks of memory are not known here")
+    done = subprocess.run(
+        [sys.executable, "-c", SCORE_AND_MEASURE, "100", "5000", "10000"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    base, small, large = map(int, done.stdout.split())
+    assert large - base < 2.3 * (small - base)
+
+
 def _spin(until: float) -> None:
     while time.time() < until:
         pass

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from clusterfirst.instance import Instance
-from clusterfirst.networks import layers
+from clusterfirst.networks import cluster, layers
 from clusterfirst.networks.neural import NeuralScorer, encode, score, transport_plan
+from clusterfirst.sampling import sample_world
 from networks import KINDS, RELATIVE, nodes_of, small_day, small_router
 
 
@@ -135,3 +136,25 @@ def test_dense_and_gathered_attention_score_alike(
         found.append(NeuralScorer(router, day, day.city_rows)(5))
     assert np.array_equal(found[0].seeds, found[1].seeds)
     assert np.allclose(found[0].cost, found[1].cost, atol=1e-5)
+
+
+def test_blocks_of_customers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scoring a few customers at a time gives the seeds and costs of all at once."""
+    day = small_day(60)
+    scorer = NeuralScorer(small_router(RELATIVE), day)
+    whole = scorer(day.min_vehicles)
+    monkeypatch.setattr(cluster, "BLOCK", 7 * len(whole.seeds))
+    blocks = scorer(day.min_vehicles)
+    assert np.array_equal(blocks.seeds, whole.seeds)
+    assert np.array_equal(blocks.candidates, whole.candidates)  # type: ignore[arg-type]  # limited here
+    assert np.allclose(blocks.cost, whole.cost, atol=1e-5)
+
+
+@pytest.mark.parametrize("customers", [1, 2, 3, 10, 100, 1000, 10_000])
+def test_any_number_of_customers_is_scored(customers: int) -> None:
+    """From 1 to 10,000 customers: every one has a finite cost at some vehicle."""
+    day = sample_world(customers, seed=4, index=0)
+    scores = NeuralScorer(small_router(RELATIVE), day)(day.min_vehicles)
+    assert scores.candidates is not None
+    assert np.isfinite(scores.cost).any(axis=1).all()
+    assert len(np.unique(scores.seeds)) == len(scores.seeds) <= day.min_vehicles

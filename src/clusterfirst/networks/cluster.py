@@ -24,6 +24,7 @@ from clusterfirst.networks.layers import MLP, Encoder, EncoderShape, Lists, gath
 
 PAIR_HIDDEN = 32
 SHARED = 16  # channels in which the pair head compares customer and seed
+BLOCK = 4_000_000  # customers x seeds in memory at once
 VISIBLE_SEEDS = 8  # seed tokens a token sees when pair features are on
 
 
@@ -131,8 +132,9 @@ class ClusterTransformer(nn.Module):
 def _latent_distance(customers: Tensor, seeds: Tensor, candidates: Tensor) -> Tensor:
     """Delta_ij = |h_i - c_j| of unit vectors, in [0, 2]."""
     h = nn.functional.normalize(customers, dim=-1)
-    c = nn.functional.normalize(seeds, dim=-1)
-    dot = (h @ c.transpose(1, 2)).gather(-1, candidates)  # (B, N, C)
+    c = nn.functional.normalize(seeds, dim=-1).transpose(1, 2)
+    blocks = _blocks(h.shape[1], c.shape[2])
+    dot = torch.cat([(h[:, b] @ c).gather(-1, candidates[:, b]) for b in blocks], 1)
     # The root has no derivative at 0, where a customer meets its own seed.
     return (2 - 2 * dot).clamp(min=1e-6, max=4.0).sqrt()
 
@@ -147,9 +149,20 @@ def all_seeds(batch: NodeBatch, seeds: SeedBatch) -> Tensor:
 
 def nearest_seeds(batch: NodeBatch, seeds: SeedBatch, count: int) -> Tensor:
     """(B, N, C) the seeds with the least insertion cost, -1 padded."""
-    detour = _detours(batch.position[:, 1:], batch, seeds)  # (B, N, K)
-    least, order = detour.topk(min(count, detour.shape[-1]), largest=False)
-    return torch.where(least.isfinite(), order, -1)
+    K = seeds.index.shape[1]
+    position = batch.position[:, 1:]
+    found = []
+    for block in _blocks(position.shape[1], K):
+        detour = _detours(position[:, block], batch, seeds)  # (B, block, K)
+        least, order = detour.topk(min(count, K), largest=False)
+        found.append(torch.where(least.isfinite(), order, -1))
+    return torch.cat(found, dim=1)
+
+
+def _blocks(rows: int, width: int) -> list[slice]:
+    """Cut rows so that no block times width exceeds BLOCK cells: memory stays O(N)."""
+    step = max(1, BLOCK // max(1, width))
+    return [slice(start, start + step) for start in range(0, max(1, rows), step)]
 
 
 def _detours(position: Tensor, batch: NodeBatch, seeds: SeedBatch) -> Tensor:
@@ -183,17 +196,30 @@ def seed_lists(batch: NodeBatch, seeds: SeedBatch, tokens: Tokens | None) -> Lis
     if tokens is None:
         seen = _seeds_of_listed_customers(nodes, batch, seeds)
     else:
-        detour = _detours(tokens.position, batch, seeds)  # (B, T + K, K)
-        # From the depot no seed is a detour: there the nearest count, not the first.
-        reach = gather_rows(batch.radius, seeds.index)
-        detour[:, 0] = reach.masked_fill(~seeds.real, float("inf"))
-        detour[:, T:].diagonal(dim1=1, dim2=2).masked_fill_(seeds.real, -1.0)
-        least, order = detour.topk(min(VISIBLE_SEEDS, K), largest=False)
-        seen = Lists(T + order, least.isfinite())
+        seen = _seeds_in_sight(tokens, batch, seeds)
     # Padding must see something: itself.
     nodes.index[:, T:, 0] = torch.where(seeds.real, seeds.index, own)
     nodes.valid[:, T:, 0] = True
     return nodes.cat(seen)
+
+
+def _seeds_in_sight(tokens: Tokens, batch: NodeBatch, seeds: SeedBatch) -> Lists:
+    """The nearest seed tokens by insertion cost; a seed sees itself first."""
+    T, K = batch.real.shape[1], seeds.index.shape[1]
+    near, finite = [], []
+    for block in _blocks(T + K, K):
+        detour = _detours(tokens.position[:, block], batch, seeds)  # (B, block, K)
+        rows = torch.arange(T + K, device=detour.device)[block]
+        if block.start == 0:
+            # From the depot no seed is a detour: there the nearest count.
+            reach = gather_rows(batch.radius, seeds.index)
+            detour[:, 0] = reach.masked_fill(~seeds.real, float("inf"))
+        own = (rows[:, None] - T == torch.arange(K, device=rows.device))[None]
+        detour = detour.masked_fill(own & seeds.real[:, None], -1.0)
+        least, order = detour.topk(min(VISIBLE_SEEDS, K), largest=False)
+        near.append(T + order)
+        finite.append(least.isfinite())
+    return Lists(torch.cat(near, dim=1), torch.cat(finite, dim=1))
 
 
 def _seeds_of_listed_customers(
