@@ -179,8 +179,11 @@ class _Search:
         self.hot = min(max(HOT_EACH * math.sqrt(each), COLD), HOTTEST)
         last = LAST_SECONDS_EACH * instance.num_customers / budget.seconds
         self.last_share = min(last, LAST_SHARE)
+        # No more rounds than there is work for: the last one ends with a descent.
         self.rounds = ROUNDS
-        if budget.seconds < math.inf:
+        if budget.iterations < ROUNDS * CHUNK:
+            self.rounds = math.ceil(budget.iterations / CHUNK)
+        elif budget.seconds < math.inf:
             each = ROUND_SECONDS + ROUND_SECONDS_EACH * instance.num_customers
             self.rounds = int(min(max(budget.seconds / each, ROUNDS), MOST_ROUNDS))
 
