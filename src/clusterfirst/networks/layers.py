@@ -21,6 +21,7 @@ from torch import Tensor, nn
 # Below this many tokens two T x T products are faster than gathering T L rows
 # (benchmarks/attention.py); both give the same numbers.
 DENSE_TOKENS = 600
+GATHER_BLOCK = 64  # tokens whose keys and values are gathered at a time
 
 
 @dataclass(frozen=True)
@@ -97,27 +98,66 @@ class Attention(nn.Module):
             plain: Tensor = self.out(seen.transpose(1, 2).reshape(B, T, D))
             return plain
         q = q * (D // self.heads) ** -0.5
-        index = lists.index[:, None].expand(-1, self.heads, -1, -1)  # (B, H, T, L)
-        if dense:
-            logits = (q @ k.transpose(-1, -2)).gather(-1, index)  # (B, H, T, L)
-        else:
-            seen = gather_rows(k.transpose(1, 2), lists.index)  # (B, T, L, H, D/H)
-            logits = torch.einsum("bhtd,btlhd->bhtl", q, seen)
-        if pair is not None:
-            logits = logits + self.bias(pair).permute(0, 3, 1, 2)
-        logits = logits.masked_fill(~lists.valid[:, None], float("-inf"))
-        weights = logits.softmax(dim=-1)  # (B, H, T, L)
-        if dense:
-            spread = torch.zeros(B, self.heads, T, T, dtype=x.dtype, device=x.device)
-            mixed = (spread.scatter_add(-1, index, weights) @ v).transpose(1, 2)
-        else:
-            seen = gather_rows(v.transpose(1, 2), lists.index)
-            mixed = torch.einsum("bhtl,btlhd->bthd", weights, seen)
+        bias = None if pair is None else self.bias(pair)  # (B, T, L, H)
+        attend = _attend_dense if dense else _attend_gathered
+        mixed, about = attend((q, k, v), lists, bias, pair)
         out: Tensor = self.out(mixed.reshape(B, T, D))
-        if pair is not None:
-            about = torch.einsum("bhtl,btlp->bthp", weights, pair)
+        if about is not None:
             out = out + self.message(about.reshape(B, T, -1))
         return out
+
+
+Triple = tuple[Tensor, Tensor, Tensor]  # queries, keys, values, each (B, H, T, D/H)
+Mixed = tuple[Tensor, Tensor | None]  # (B, T, H, D/H), and (B, T, H, P) with pairs
+
+
+def _attend_dense(
+    heads: Triple, lists: Lists, bias: Tensor | None, pair: Tensor | None
+) -> Mixed:
+    """All T x T products, of which the listed ones count."""
+    q, k, v = heads
+    B, H, T, _ = q.shape
+    index = lists.index[:, None].expand(-1, H, -1, -1)  # (B, H, T, L)
+    logits = (q @ k.transpose(-1, -2)).gather(-1, index)  # (B, H, T, L)
+    if bias is not None:
+        logits = logits + bias.permute(0, 3, 1, 2)
+    logits = logits.masked_fill(~lists.valid[:, None], float("-inf"))
+    weights = logits.softmax(dim=-1)
+    spread = torch.zeros(B, H, T, T, dtype=q.dtype, device=q.device)
+    mixed = (spread.scatter_add(-1, index, weights) @ v).transpose(1, 2)
+    if pair is None:
+        return mixed, None
+    return mixed, torch.einsum("bhtl,btlp->bthp", weights, pair)
+
+
+def _attend_gathered(
+    heads: Triple, lists: Lists, bias: Tensor | None, pair: Tensor | None
+) -> Mixed:
+    """The listed products only, some tokens at a time, which stay in the cache.
+
+    All at once the gathered keys of 10,000 tokens are 170 MB, copied several times.
+    """
+    B, H, T, width = heads[0].shape
+    q, k, v = (x.transpose(1, 2).reshape(B * T, H, width) for x in heads)
+    offsets = torch.arange(B, device=q.device)[:, None, None] * T
+    index = (lists.index + offsets).view(B * T, -1)
+    hidden = ~lists.valid.view(B * T, -1, 1)
+    mixed, about = [], []
+    for start in range(0, B * T, GATHER_BLOCK):
+        block = slice(start, start + GATHER_BLOCK)
+        at = index[block]
+        keys = k.index_select(0, at.reshape(-1)).view(*at.shape, H, width)
+        logits = (q[block, None] * keys).sum(dim=-1)  # (block, L, H)
+        if bias is not None:
+            logits = logits + bias.view(B * T, -1, H)[block]
+        weights = logits.masked_fill(hidden[block], float("-inf")).softmax(dim=1)
+        values = v.index_select(0, at.reshape(-1)).view(*at.shape, H, width)
+        mixed.append((weights[..., None] * values).sum(dim=1))  # (block, H, D/H)
+        if pair is not None:
+            near = pair.view(B * T, *pair.shape[2:])[block]
+            about.append(weights.transpose(1, 2) @ near)  # (block, H, P)
+    together = torch.cat(mixed).view(B, T, H, width)
+    return together, torch.cat(about).view(B, T, H, -1) if about else None
 
 
 class EncoderLayer(nn.Module):
