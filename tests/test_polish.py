@@ -156,7 +156,7 @@ def test_incremental_cost_is_the_cost(seed: int, n: int, limited: bool) -> None:
     slots = len(start) + (0 if limited else 3)
     region = make_region(whole_ground(instance, 10), Flat.of(start), slots, seed)
     notes = notes_for(region.ground, region.tours)
-    change = descend(region.ground, region.tours, notes, 10**6)
+    change = descend(region.ground, region.tours, notes, 10**6, False)
     expected = cost_of(instance, start) + change
     found = region.routes(best=False)
     assert cost_of(instance, found.lists()) == pytest.approx(expected)

@@ -14,6 +14,7 @@ DEFAULT_METHOD = "fisher-jaikumar"
 TIME_LIMITS = (0.05, 86_400.0)
 MOST_SHOTS = 1000
 MOST_MOVES = 100
+MOST_REASSIGNMENTS = 100_000
 
 PEERS = "clusterfirst.experts.peers:"
 # Method name -> "module:function"; the function takes one Work. Imported when used.
@@ -60,6 +61,9 @@ class SolveOptions:
     recentre
         Of the neural method: times the seeds move to the far ends of the routes found
         and everything is scored again; the best answer counts. 0 is the paper's way.
+    reassign
+        Times the assignment is solved again after the method, with the lengths that
+        customers add to the routes found (`search.reassign`); 0 is the paper's way.
     new_locations
         What a model of one city does with locations it does not know: "refuse", or
         "nearest" to borrow what it knows of the nearest one.
@@ -76,12 +80,18 @@ class SolveOptions:
     model: str | None = None
     shots: int = 1
     recentre: int = 2
+    reassign: int = 0
     new_locations: str = "refuse"
 
     @property
     def polishes(self) -> bool:
         """Whether local search follows the method."""
-        return self.polish and not METHODS[key_of(self.method)].startswith(PEERS)
+        return self.polish and not self.is_peer
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether somebody else's solver runs, as it is."""
+        return METHODS.get(key_of(self.method), "").startswith(PEERS)
 
     def __post_init__(self) -> None:
         limit, count, threads = self.time_limit, self.iterations, self.threads
@@ -93,6 +103,8 @@ class SolveOptions:
         shots = _is_whole(self.shots) and 1 <= self.shots <= MOST_SHOTS
         shots = shots and (self.shots == 1 or self.method == "neural")
         moves = _is_whole(self.recentre) and 0 <= self.recentre <= MOST_MOVES
+        again = _is_whole(self.reassign) and 0 <= self.reassign <= MOST_REASSIGNMENTS
+        again = again and (self.reassign == 0 or not self.is_peer)
         known = self.new_locations in NEW_LOCATIONS
         checks = {
             "method": (key_of(self.method) in METHODS, _one_of(METHODS)),
@@ -104,6 +116,7 @@ class SolveOptions:
             "threads": (_is_whole(threads) and 1 <= threads <= 64, "1 to 64"),
             "shots": (shots, f"1 to {MOST_SHOTS}, above 1 for the method neural only"),
             "recentre": (moves, f"0 to {MOST_MOVES}"),
+            "reassign": (again, f"0 to {MOST_REASSIGNMENTS}, and 0 for peers"),
             "new_locations": (known, _one_of(NEW_LOCATIONS)),
         }
         problems = [

@@ -137,8 +137,10 @@ def _warm_once(method: str, model: str | None) -> None:
     _safe_routes(toy, None, Deadline.after(1.0))
     if not METHODS[key_of(method)].startswith(PEERS):
         from clusterfirst.search.polish import warm_up as warm_up_polish
+        from clusterfirst.search.reassign import warm_up as warm_up_reassign
 
         warm_up_polish()
+        warm_up_reassign()
     warm_fallbacks(toy)
 
 
@@ -239,6 +241,8 @@ def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
         rule = "no packing into them was found in time; it is not proven infeasible"
         got = f"a limit of {work.instance.vehicles}"
         raise NotFoundInTimeError(Problem("E204", "vehicles", got, rule))
+    if options.reassign:
+        _reassign(work, options, whole)
     if not (options.polishes and _polish(work, options, whole)):
         with work.stage("tours"):
             work.offer(improve(work.instance, work.best, False, TourSettings(), whole))
@@ -267,6 +271,24 @@ def _run_method(work: Work, name: str) -> None:
     module, function = METHODS[key].split(":")
     run = getattr(import_module(module), function)
     run(work) if key == name else run(work, name)
+
+
+def _reassign(work: Work, options: SolveOptions, deadline: Deadline) -> None:
+    """Iterate the assignment with the costs of the routes it led to."""
+    from clusterfirst.search.reassign import ReassignSettings, reassign
+
+    assert work.best is not None
+    with work.stage("reassign"):
+        before = work.best_cost
+        settings = ReassignSettings(options.reassign, options.seed)
+        # Without polish the tours come after; their share is as after the method.
+        soon = deadline.share(METHOD_SHARE if not options.polishes else POLISH_AFTER)
+        start = [route.tolist() for route in work.best]
+        routes = reassign(work.instance, start, settings, soon)
+        work.offer([np.array(route, dtype=np.int64) for route in routes])
+        work.notes.append(
+            f"reassign: cost {before:.8g} before, {work.best_cost:.8g} after"
+        )
 
 
 def _polish(work: Work, options: SolveOptions, deadline: Deadline) -> bool:

@@ -57,6 +57,13 @@ def solve(
             "routes found (default 2; the paper: 0)."
         ),
     ] = None,
+    reassign: Annotated[
+        int,
+        typer.Option(
+            help="Times the assignment is solved again with the lengths customers "
+            "add to the routes found (for answers without polish)."
+        ),
+    ] = 0,
     new_locations: Annotated[
         str | None,
         typer.Option(
@@ -129,6 +136,7 @@ def solve(
         "model": model,
         "shots": shots,
         "recentre": recentre,
+        "reassign": reassign,
         "new_locations": new_locations,
         "polish": polish,
         "assign": assign,

@@ -313,8 +313,11 @@ def _swap(ground: Any, tours: Any, notes: Any, length: int, target: Any) -> None
 
 
 @kernel
-def descend(ground: Any, tours: Any, notes: Any, most: int) -> float:
-    """Look at up to `most` customers; return the change in length made."""
+def descend(ground: Any, tours: Any, notes: Any, most: int, inside: bool) -> float:
+    """Look at up to `most` customers; return the change in length made.
+
+    `inside` keeps every customer in its route.
+    """
     n = len(ground.demands) - 1
     total = 0.0
     for _ in range(most):
@@ -328,6 +331,8 @@ def descend(ground: Any, tours: Any, notes: Any, most: int) -> float:
             v = ground.near[u, i]
             if v == 0:
                 break
+            if inside and tours.route[u] != tours.route[v]:
+                continue
             delta = _relocate(ground, tours, notes, u, v)
             if delta == 0.0 and tours.route[u] == tours.route[v]:
                 delta = _turn(ground, tours, notes, u, v)

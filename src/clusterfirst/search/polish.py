@@ -241,7 +241,7 @@ class _Search:
         while self.budget.used(0) < until:
             change = 0.0
             if notes.ends[1]:
-                change = descend(ground, tours, notes, LOOKS)
+                change = descend(ground, tours, notes, LOOKS, False)
             elif exchanges and route >= 0:
                 route, change = exchange_routes(ground, tours, notes, memory, route)
             else:
