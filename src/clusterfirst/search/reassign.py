@@ -234,9 +234,8 @@ def _join(old: Any, new: Any, group: Any) -> None:
 
 def _lengths(tours: Tours) -> FloatArray:
     """(routes,) length of each."""
-    return np.bincount(
-        tours.route[1:], weights=tours.gap[1:], minlength=len(tours.load)
-    )
+    sums = np.bincount(tours.route[1:], tours.gap[1:], len(tours.load))
+    return sums.astype(np.float64)
 
 
 def _restore(tours: Tours, before: Tours, undone: np.ndarray) -> None:
