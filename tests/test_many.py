@@ -26,7 +26,9 @@ def days(sizes: list[int]) -> list[Instance]:
     return [sample_day(city, n, seed=31, index=i) for i, n in enumerate(sizes)]
 
 
-@pytest.mark.parametrize(("fleet", "recentre"), [("kmin", 0), ("best", 0), ("kmin", 1)])
+@pytest.mark.parametrize(
+    ("fleet", "recentre"), [("kmin", 0), ("best", 0), ("kmin", 1), ("best", 2)]
+)
 def test_batches_equal_single_calls(
     fleet: str, recentre: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,7 +39,7 @@ def test_batches_equal_single_calls(
         "neural",
         model=MODEL,
         polish=False,
-        iterations=4,
+        iterations=6,
         fleet=fleet,
         recentre=recentre,
     )
@@ -97,3 +99,13 @@ def test_leaving_early_ends_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(next(answers), Result)
     answers.close()  # type: ignore[attr-defined]  # a generator
     assert len(taken) <= 3
+
+
+def test_time_limits_are_each_instance_s_own() -> None:
+    """With a clock, nobody in a batch waits on somebody else's time."""
+    options = SolveOptions("neural", model=MODEL, polish=False, time_limit=20.0)
+    given = days([40] * 5)
+    for day, answer in zip(given, solve_many(given, options), strict=True):
+        assert isinstance(answer, Result)
+        assert answer.solution == solve(day, options).solution
+        assert {"encode", "scores", "assign", "tours"} <= set(answer.seconds)

@@ -7,7 +7,6 @@ between them is a difference of seeds and costs and of nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -51,9 +50,6 @@ def fisher_jaikumar(work: Work) -> None:
 
 def neural(work: Work) -> None:
     """The network's seeds and costs, once per fleet size and shot: no search."""
-    if work.scores is not None:
-        run_stream(work, _replay(work.scores))
-        return
     from clusterfirst.networks.neural import neural_scores
 
     with work.stage("encode"):
@@ -65,11 +61,6 @@ def neural(work: Work) -> None:
     run_stream(work, stream)
     work.deadline = until
     _recombine(work)
-
-
-def _replay(scores: Sequence[Scores]) -> ScoreStream:
-    for one in scores:  # noqa: UP028  # `yield from` would hand answers to a list
-        yield one
 
 
 def _recombine(work: Work) -> None:

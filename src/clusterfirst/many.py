@@ -1,8 +1,8 @@
 """Many instances in one call: the network in batches, the rest on all cores.
 
-A network on one small instance leaves a core mostly idle; on a batch it does not. While
-it works on one batch, threads decode the one before: the compiled kernels let go of the
-interpreter. Everything else is `solve`.
+A network takes less time for a batch than for its instances one by one, also when the
+seeds have moved and are scored again. Each thread takes a batch from the network to the
+tours: torch and the compiled kernels let go of the interpreter. The rest is `solve`.
 
 A batch holds instances of one size and fleet only. Padding would change the order in
 which the network adds up, so the last bits of its costs, so (the assignment anneals)
@@ -12,37 +12,70 @@ many answers; without padding the answers are those of single calls.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from clusterfirst.clock import Deadline
-from clusterfirst.decoding import fleets
+import numpy as np
+
+from clusterfirst.decoding import decode, fleets
 from clusterfirst.errors import ClusterfirstError
 from clusterfirst.instance import Instance, IntArray
 from clusterfirst.method import Work
 from clusterfirst.scores import Scores
 from clusterfirst.solve_options import SolveOptions
-from clusterfirst.solver import Result, solve, warm_up
+from clusterfirst.solver import Result, solve, start_clock, warm_up, work_for
 
 if TYPE_CHECKING:
-    from clusterfirst.networks.model_folder import Model
+    from clusterfirst.networks.model import Router
+    from clusterfirst.networks.neural import Encoded, Request, Requests
 
 Answer = Result | ClusterfirstError
 WINDOW = 50_000  # customers of the instances taken from the input at a time
 BATCH = 3300  # customers and depots that the network sees at a time
 
 
-@dataclass(frozen=True)
-class _Known:
-    """An instance the network can score."""
+@dataclass
+class _Job:
+    """An instance the network can score, and what it asks to be scored at next."""
 
-    number: int
-    instance: Instance
+    number: int  # in its window
+    work: Work
     rows: IntArray | None  # of the city
     fleets: tuple[int, ...]
+    asked: Requests
+    request: Request
+    error: ClusterfirstError | None = None
+
+    def decode(self, scores: Scores, options: SolveOptions) -> None:
+        """Make routes of scores and ask for the next; its own time alone counts."""
+        start_clock(self.work, options)
+        self.work.round_start = time.perf_counter()
+        try:
+            found = decode(self.work, scores)
+            self.work.end_round()
+            self.request = self.asked.send((scores.seeds, found))
+        except ClusterfirstError as error:
+            self.error = error
+        if self.error is not None or self.work.finished:
+            self.request = None
+
+    def finish(self, options: SolveOptions) -> Answer:
+        """Return the answer; without routes, `solve` finds safe ones."""
+        self.work.decided = True
+        try:
+            if self.error is not None:
+                raise self.error
+            return solve(self.work.instance, options, begun=self.work)
+        except ClusterfirstError as error:
+            return error
+
+
+# Where an answer will be: the job of its batch, and which of its answers.
+_Place = tuple[Future[list[Answer]], int]
 
 
 def solve_many(
@@ -51,19 +84,18 @@ def solve_many(
     """Yield the answer of each instance in turn; an error stands for itself only.
 
     Instances are taken from the input as they are needed, a window at a time.
-    The neural method without polish runs on `options.threads` threads, and with
-    `recentre` 0 in batches too (a moved seed waits for its own instance's answer);
+    The neural method without polish runs in batches on `options.threads` threads;
     whatever polishes uses all cores on one instance after the other.
     """
     options = options or SolveOptions()
     if not _by_threads(options):
         for instance in instances:
-            yield _answer(instance, options)
+            yield from _answers(instance, options)
         return
     import torch
 
     warm_up(options.method, options.model)
-    waiting: list[Future[Answer]] = []
+    waiting: list[_Place] = []
     pool = ThreadPoolExecutor(options.threads)
     # The cores are taken by our threads: torch's own would only spin beside them.
     threads = torch.get_num_threads()
@@ -71,11 +103,11 @@ def solve_many(
     try:
         for window in _windows(instances):
             started = _start(pool, window, options)
-            for answer in waiting:  # of the window before, while this one is decoded
-                yield answer.result()
+            for answers, at in waiting:  # of the window before, while this one runs
+                yield answers.result()[at]
             waiting = started
-        for answer in waiting:
-            yield answer.result()
+        for answers, at in waiting:
+            yield answers.result()[at]
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
@@ -99,88 +131,109 @@ def _by_threads(options: SolveOptions) -> bool:
 
 
 def _in_batches(options: SolveOptions) -> bool:
-    """Whether one pass of the network is all that decoding needs."""
-    return options.recentre == 0 and options.assign not in ("sparse", "hard")
+    """Whether costs are all that the assignment needs of the network."""
+    return options.assign not in ("sparse", "hard")
 
 
-def _answer(
-    instance: Instance,
-    options: SolveOptions,
-    scores: Sequence[Scores] | None = None,
-    seconds: float = 0.0,
-    notes: Sequence[str] = (),
-) -> Answer:
-    """One answer; seconds (its share) and notes are those of its batch."""
+def _answers(instance: Instance, options: SolveOptions) -> list[Answer]:
+    """The answer of one instance by itself."""
     try:
-        result = solve(instance, options, scores=scores)
+        return [solve(instance, options)]
     except ClusterfirstError as error:
-        return error
-    if scores is None:
-        return result
-    spent = {**result.seconds, "encode": seconds}
-    return replace(result, seconds=spent, notes=[*notes, *result.notes])
+        return [error]
 
 
 def _start(
     pool: ThreadPoolExecutor, window: list[Instance], options: SolveOptions
-) -> list[Future[Answer]]:
-    """Score the window batch by batch; each is decoded while the next is scored."""
+) -> list[_Place]:
+    """Start all of a window; a batch is one thread's from the network to the tours."""
     if not _in_batches(options):
-        return [pool.submit(_answer, one, options) for one in window]
+        return [(pool.submit(_answers, one, options), 0) for one in window]
     from clusterfirst.networks.model_folder import load_model
-    from clusterfirst.networks.neural import DEFAULT_MODEL
+    from clusterfirst.networks.neural import DEFAULT_MODEL, requests
 
     model = load_model(options.model or DEFAULT_MODEL)
-    answers: dict[int, Future[Answer]] = {}
-    known: list[_Known] = []
-    for i, instance in enumerate(window):
+    places: dict[int, _Place] = {}
+    jobs: list[_Job] = []
+    for number, instance in enumerate(window):
         try:
             instance.require_feasible()
             assert len(instance.plane)  # raises if there are no coordinates
             rows = model.rows_of(instance, borrow=options.new_locations == "nearest")
-            sizes = fleets(Work(instance, Deadline.never(), fleet=options.fleet))
-            known.append(_Known(i, instance, rows, tuple(sizes)))
+            work = work_for(instance, options)
+            sizes = tuple(fleets(work))
         except ClusterfirstError:  # alone, it will say so again
-            answers[i] = pool.submit(_answer, instance, options)
-    for batch in _batches(known):
-        begin = time.perf_counter()
-        scores = _scores(model, batch)
-        share = (time.perf_counter() - begin) / len(batch)
-        for one, found in zip(batch, scores, strict=True):
-            answers[one.number] = pool.submit(
-                _answer,
-                one.instance,
-                options,
-                found,
-                share,
-                model.outside(one.instance),
-            )
-    return [answers[i] for i in range(len(window))]
+            places[number] = (pool.submit(_answers, instance, options), 0)
+            continue
+        work.notes.extend(model.outside(instance))
+        asked = requests(instance, sizes, options.recentre)
+        jobs.append(_Job(number, work, rows, sizes, asked, next(asked)))
+    for batch in _batches(jobs):
+        answers = pool.submit(_solve_batch, model.router, batch, options)
+        places.update({job.number: (answers, i) for i, job in enumerate(batch)})
+    return [places[number] for number in range(len(window))]
 
 
-def _batches(known: list[_Known]) -> Iterator[list[_Known]]:
+def _batches(jobs: list[_Job]) -> Iterator[list[_Job]]:
     """Instances of one shape together, as many as a batch may hold."""
-    for shape, alike in groupby(sorted(known, key=_shape), key=_shape):
+    for shape, alike in groupby(sorted(jobs, key=_shape), key=_shape):
         together = list(alike)
         most = max(1, BATCH // (shape[0] + 1))
         for first in range(0, len(together), most):
             yield together[first : first + most]
 
 
-def _shape(one: _Known) -> tuple[int, ...]:
+def _shape(job: _Job) -> tuple[int, ...]:
     """What all of a batch have in common: customers and fleet sizes."""
-    return (one.instance.num_customers, *one.fleets)
+    return (job.work.instance.num_customers, *job.fleets)
 
 
-def _scores(model: Model, batch: list[_Known]) -> list[list[Scores]]:
-    """Scores of each instance at each of its fleet sizes."""
-    from clusterfirst.networks.neural import encode, score
+def _solve_batch(
+    router: Router, batch: list[_Job], options: SolveOptions
+) -> list[Answer]:
+    """Score all and decode each, until nobody asks for scores; then finish each."""
+    from clusterfirst.networks.neural import encode
 
-    encoded = encode(
-        model.router, [one.instance for one in batch], [one.rows for one in batch]
-    )
-    turns = [
-        score(model.router, encoded, [vehicles] * len(batch))
-        for vehicles in batch[0].fleets
-    ]
-    return [list(found) for found in zip(*turns, strict=True)]
+    with _shared(batch, "encode"):
+        instances = [job.work.instance for job in batch]
+        encoded = encode(router, instances, [job.rows for job in batch])
+    while any(job.request is not None for job in batch):
+        for alike in _asking_alike(batch):
+            some = [batch[i] for i in alike]
+            with _shared(some, "scores"):
+                scores = _scores(router, encoded.only(alike), some)
+            for job, found in zip(some, scores, strict=True):
+                job.decode(found, options)
+    return [job.finish(options) for job in batch]
+
+
+def _asking_alike(batch: list[_Job]) -> list[list[int]]:
+    """Jobs that ask for scores, by what they ask for: one call answers each group."""
+    groups: dict[tuple[bool, int], list[int]] = {}
+    for i, job in enumerate(batch):
+        if isinstance(job.request, int):
+            groups.setdefault((True, job.request), []).append(i)
+        elif job.request is not None:
+            groups.setdefault((False, len(job.request)), []).append(i)
+    return list(groups.values())
+
+
+def _scores(router: Router, encoded: Encoded, some: list[_Job]) -> list[Scores]:
+    """Scores of jobs that all ask for one fleet size, or for as many given seeds."""
+    from clusterfirst.networks.neural import score, score_at
+
+    sizes = [job.request for job in some if isinstance(job.request, int)]
+    if sizes:
+        return score(router, encoded, sizes)
+    seeds = [job.request for job in some if isinstance(job.request, np.ndarray)]
+    return score_at(router, encoded, seeds)
+
+
+@contextmanager
+def _shared(some: list[_Job], stage: str) -> Iterator[None]:
+    """Add the time spent inside to a stage of all these jobs, in equal shares."""
+    begin = time.perf_counter()
+    yield
+    share = (time.perf_counter() - begin) / len(some)
+    for job in some:
+        job.work.seconds[stage] = job.work.seconds.get(stage, 0.0) + share

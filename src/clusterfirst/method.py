@@ -8,7 +8,7 @@ is always at hand, so a deadline or Ctrl-C costs nothing but the rest of the sea
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +50,7 @@ class Work:
     shots: int = 1  # seed sets the neural method tries at each fleet size
     recentre: int = 2  # times it then moves the seeds to the far ends of its routes
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
-    scores: Sequence[Scores] | None = None  # of the network, where known already
+    decided: bool = False  # the method has run already, in a batch of many
     on_improvement: Callable[[float, Clusters], None] | None = None
     best: Clusters | None = None
     best_cost: float = np.inf

@@ -25,7 +25,6 @@ from clusterfirst.decoding import warm_fallbacks
 from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
-from clusterfirst.scores import Scores
 from clusterfirst.search.repair import repair_routes
 from clusterfirst.solution import Solution, Verdict, judge
 from clusterfirst.solve_options import (
@@ -150,14 +149,14 @@ def solve(
     *,
     on_improvement: Callable[[float, Clusters], None] | None = None,
     start: Sequence[Sequence[int]] | None = None,
-    scores: Sequence[Scores] | None = None,
+    begun: Work | None = None,
 ) -> Result:
     """Plan routes; always a feasible answer that the judge accepted, or an error.
 
     `on_improvement` is called with (cost, routes) whenever the answer gets better.
     `start` may be anybody's routes, yesterday's for example: they are repaired, a note
-    says how and at what cost, and the answer is never worse. `scores` are the network's
-    for this instance, where a batch has made them (`solve_many`). Raises
+    says how and at what cost, and the answer is never worse. `begun` is work whose
+    method a batch has run (`solve_many`). Raises
     InfeasibleError when no solution exists (proven, in words) and NotFoundInTimeError
     when none was found. Ctrl-C returns the best answer so far, marked as interrupted.
     """
@@ -168,28 +167,10 @@ def solve(
         return _finish(nothing, options, 0.0, False)
     startup = warm_up(options.method, options.model)
     begin = time.perf_counter()
-    limit = options.time_limit
-    if limit is None and options.iterations is None:
-        limit = default_time_limit(instance.num_customers)
-    whole = Deadline.never()
-    if limit is not None:
-        # The judge and the writing down of the answer come after the deadline.
-        whole = Deadline(begin + limit - 0.01 - JUDGING * instance.num_customers)
-    share = POLISH_AFTER if options.polishes else METHOD_SHARE
-    work = Work(
-        instance,
-        whole.share(share if options.shots == 1 else METHOD_SHARE * SHOTS_SHARE),
-        iterations=options.iterations,
-        seed=options.seed,
-        assign=options.assign,
-        fleet=options.fleet,
-        model=options.model,
-        shots=options.shots,
-        recentre=options.recentre,
-        new_locations=options.new_locations,
-        scores=scores,
-        on_improvement=on_improvement,
-    )
+    work = begun or work_for(instance, options)
+    work.on_improvement = on_improvement
+    earlier = sum(work.seconds.values())
+    whole = start_clock(work, options)
     interrupted = False
     try:
         if start is not None:
@@ -200,9 +181,43 @@ def solve(
             raise
         interrupted = True
     result = _finish(work, options, startup, interrupted)
-    spent = time.perf_counter() - begin
+    spent = earlier + time.perf_counter() - begin
     other = max(0.0, spent - sum(work.seconds.values()))
     return replace(result, seconds={**work.seconds, "other": other})
+
+
+def work_for(instance: Instance, options: SolveOptions) -> Work:
+    """Return the work these options ask for; `start_clock` comes before any of it."""
+    return Work(
+        instance,
+        Deadline.never(),
+        iterations=options.iterations,
+        seed=options.seed,
+        assign=options.assign,
+        fleet=options.fleet,
+        model=options.model,
+        shots=options.shots,
+        recentre=options.recentre,
+        new_locations=options.new_locations,
+    )
+
+
+def start_clock(work: Work, options: SolveOptions) -> Deadline:
+    """Give the method its share of the time not spent yet; return the whole of it."""
+    customers = work.instance.num_customers
+    limit = options.time_limit
+    if limit is None and options.iterations is None:
+        limit = default_time_limit(customers)
+    whole = Deadline.never()
+    if limit is not None:
+        # The judge and the writing down of the answer come after the deadline.
+        spent = sum(work.seconds.values())
+        whole = Deadline.after(limit - spent - 0.01 - JUDGING * customers)
+    share = POLISH_AFTER if options.polishes else METHOD_SHARE
+    if options.shots > 1:
+        share = METHOD_SHARE * SHOTS_SHARE
+    work.deadline = whole.share(share)
+    return whole
 
 
 def _start_from(work: Work, start: Sequence[Sequence[int]]) -> None:
@@ -233,7 +248,8 @@ def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
         with work.stage("safe start"):
             soon = work.deadline.share(0.2)
             work.offer(_safe_routes(work.instance, packed, soon))
-    _run_method(work, _first_method(work, options))
+    if not work.decided:
+        _run_method(work, _first_method(work, options))
     if work.best is None:
         work.notes.append(f"{options.method} found no routes: a safe answer is given")
         work.offer(_safe_routes(work.instance, packed, whole))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.method import Decoded, ScoreStream, Work
 from clusterfirst.networks.cluster import SeedBatch
 from clusterfirst.networks.inputs import NodeArrays, NodeBatch, collate
+from clusterfirst.networks.layers import Lists
 from clusterfirst.networks.model import Router
 from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.seeds import SeedOutput, decode_seeds
@@ -39,6 +40,25 @@ class Encoded:
     instances: Sequence[Instance]
     nodes: NodeBatch
     output: SeedOutput
+
+    def only(self, which: Sequence[int]) -> Encoded:
+        """Return some instances of the batch."""
+        if list(which) == list(range(len(self.instances))):
+            return self
+        index = torch.as_tensor(which)
+        lists = Lists(self.nodes.lists.index[index], self.nodes.lists.valid[index])
+        kept = {
+            field.name: getattr(self.nodes, field.name)[index]
+            for field in fields(self.nodes)
+            if field.name != "lists"
+        }
+        output = SeedOutput(
+            self.output.hidden[index],
+            self.output.logit[index],
+            self.output.contrast[index],
+        )
+        chosen = [self.instances[i] for i in which]
+        return Encoded(chosen, NodeBatch(lists=lists, **kept), output)
 
 
 def node_arrays(instance: Instance, rows: IntArray | None = None) -> NodeArrays:
@@ -93,16 +113,38 @@ def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreS
         if raw and shot % MIRRORS:
             view = _mirrored(work.instance, shot % MIRRORS)
             scorer = NeuralScorer(plain.router, view)
-        answers = []
-        for vehicles in fleets:
-            scores = scorer(vehicles, SHOT_NOISE if shot else 0.0, work.seed + shot)
-            answers.append((scores.seeds, (yield _with_plan(work, scores))))
-        for _ in range(work.recentre):
-            for number, (seeds, found) in enumerate(answers):
-                moved = seeds if found is None else far_ends(work.instance, found)
-                if set(moved.tolist()) != set(seeds.tolist()):
-                    found = yield _with_plan(work, scorer.at(moved))
-                answers[number] = moved, found
+        asked = requests(work.instance, fleets, work.recentre)
+        request = next(asked)
+        while request is not None:
+            if isinstance(request, int):
+                noise = SHOT_NOISE if shot else 0.0
+                scores = scorer(request, noise, work.seed + shot)
+            else:
+                scores = scorer.at(request)
+            found = yield _with_plan(work, scores)
+            request = asked.send((scores.seeds, found))
+
+
+# What to score next: a fleet size to pick seeds for, given seeds, or None: nothing.
+Request = int | IntArray | None
+Requests = Generator[Request, tuple[IntArray, Decoded | None], None]
+
+
+def requests(instance: Instance, fleets: Sequence[int], moves: int) -> Requests:
+    """Ask for scores at each fleet size, then `moves` times at the far ends.
+
+    It is sent the seeds the scores were made for, and what became of them.
+    """
+    answers = []
+    for vehicles in fleets:
+        answers.append((yield vehicles))
+    for _ in range(moves):
+        for number, (seeds, found) in enumerate(answers):
+            moved = seeds if found is None else far_ends(instance, found)
+            if set(moved.tolist()) != set(seeds.tolist()):
+                found = (yield moved)[1]
+            answers[number] = moved, found
+    yield None
 
 
 def far_ends(instance: Instance, found: Decoded) -> IntArray:
