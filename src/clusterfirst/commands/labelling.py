@@ -57,7 +57,9 @@ def label(
     seeds_per_instance: Annotated[
         int, typer.Option(help="Labels per instance, each from another teacher seed.")
     ] = 1,
-    teacher: Annotated[str, typer.Option(help="hgs, pyvrp or polish (our own).")] = "hgs",
+    teacher: Annotated[
+        str, typer.Option(help="hgs, pyvrp or polish (our own).")
+    ] = "hgs",
     engine: Annotated[
         str, typer.Option(help="pool (this machine) or ray (a cluster).")
     ] = "pool",
