@@ -1,14 +1,16 @@
 #!/bin/sh
-# city-psi: the bundled city with Psi and BCE. Run it again to go on after any stop.
+# city-psi: the bundled city with Psi, relative geometry and BCE, from the general weights.
+# Run it again to go on after any stop.
 #
-#   runs/train_city_psi.sh PSI LABELS OUT [--minutes M ...]
+#   runs/train_city_psi.sh PSI LABELS LARGE OUT [--minutes M ...]
 #
-# PSI: folder of `clusterfirst pretrain bundled`; LABELS: folder of labels of the
-# bundled city (clusterfirst label bundled --customers 100 --seconds 0.2, or
-# clusterfirst labels import). Machine: two cores. Seed 0. The gap in OUT/validation.csv
-# is on 100 days of a seed of their own; shared/data is for reporting only.
+# PSI: folder of `clusterfirst pretrain bundled`; LABELS, LARGE: folders of labels of the
+# bundled city with 100 and with 400 customers (clusterfirst label bundled --customers 100
+# --seconds 0.2, or clusterfirst labels import). Seed 0. Validation: days of a seed of
+# their own; shared/data is for reporting only.
 set -eu
-psi=$1 labels=$2 out=$3
-shift 3
-exec clusterfirst train --config city --city bundled --psi "$psi" --labels "$labels" \
-  --out "$out" --validate 100 --export "$out/model" --export-weights runs/state/city-psi "$@"
+psi=$1 labels=$2 large=$3 out=$4
+shift 4
+exec clusterfirst train --config city --init general --steps 3800 --city bundled \
+  --psi "$psi" --labels "$labels" --labels "$large" --out "$out" \
+  --export "$out/model" --export-weights runs/state/city-psi "$@"

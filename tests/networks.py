@@ -12,7 +12,7 @@ from clusterfirst.city import City
 from clusterfirst.instance import Instance
 from clusterfirst.labels.pool import Label
 from clusterfirst.networks.cluster import SeedBatch
-from clusterfirst.networks.inputs import NeighbourRule, NodeArrays
+from clusterfirst.networks.inputs import KNOWS_CITY, NeighbourRule, NodeArrays
 from clusterfirst.networks.model import ModelConfig, Router
 from clusterfirst.sampling import sample_city, sample_day
 from clusterfirst.training.batches import TrainBatch, make_batch
@@ -39,7 +39,8 @@ RELATIVE = replace(
     fill="mean",
     pack_neighbours=True,
 )
-KINDS = {"xy": SMALL, "psi": PSI, "relative": RELATIVE}
+BOTH = replace(RELATIVE, input="psi+relative", psi_rows=121, psi_width=8)
+KINDS = {"xy": SMALL, "psi": PSI, "relative": RELATIVE, "psi+relative": BOTH}
 
 
 @cache
@@ -52,9 +53,11 @@ def small_router(config: ModelConfig = SMALL, seed: int = 0) -> Router:
     """Untrained networks with reproducible weights, every one of them at work."""
     torch.manual_seed(seed)
     psi = torch.randn(config.psi_rows, config.psi_width)
-    router = Router(config, psi if config.input == "psi" else None)
+    router = Router(config, psi if config.input in KNOWS_CITY else None)
     with torch.no_grad():
         router.seed.input.depot.normal_()
+        if config.input == "psi+relative":
+            router.seed.input.known.weight.normal_()
     return router.eval()
 
 

@@ -22,6 +22,7 @@ from clusterfirst.networks.inputs import (
     neighbour_lists,
     pair_features,
 )
+from clusterfirst.training.loop import TrainConfig, Trainer, learned
 from networks import KINDS, MOVES, RULE, grid, moved, nodes_of, small_day, small_router
 
 
@@ -223,6 +224,19 @@ def test_psi_of_another_width_is_adapted() -> None:
     out = router.encode(collate([nodes_of(small_day())], RULE))
     assert router.seed.input.adapt.weight.shape == (8, 5)
     assert out.hidden.isfinite().all()
+
+
+def test_a_city_begins_as_the_general_model() -> None:
+    """With the weights of a `relative` model the table changes nothing at first."""
+    general = small_router(KINDS["relative"])
+    config = TrainConfig(model=KINDS["psi+relative"], steps=1)
+    trainer = Trainer(config, torch.randn(121, 8))
+    trainer.start_from(learned(general))
+    batch = collate([nodes_of(small_day())], RULE)
+    city = trainer.router.eval()
+    assert torch.equal(city.encode(batch).hidden, general.encode(batch).hidden)
+    torch.nn.init.normal_(city.seed.input.known.weight)
+    assert not torch.equal(city.encode(batch).hidden, general.encode(batch).hidden)
 
 
 def test_psi_is_frozen_and_not_counted() -> None:

@@ -48,6 +48,7 @@ TINY = LearnSettings(
     validate=3,
     embed=EMBED,
     train=replace(CONFIG, model=PSI),
+    init=None,  # the shipped weights are larger than these networks
 )
 
 

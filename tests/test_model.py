@@ -39,10 +39,16 @@ def test_paper_configuration() -> None:
 
 def test_one_layer_configurations() -> None:
     """One layer in each transformer, everything else as in the whole model."""
-    for name in ("paper", "city"):
-        one = CONFIGS[f"{name}-one-layer"]
-        assert (one.seed_layers, one.cluster_layers) == (1, 1)
-        assert replace(one, seed_layers=6, cluster_layers=6) == CONFIGS[name]
+    one = CONFIGS["paper-one-layer"]
+    assert (one.seed_layers, one.cluster_layers) == (1, 1)
+    assert replace(one, seed_layers=6, cluster_layers=6) == CONFIGS["paper"]
+    ours = replace(CONFIGS["city-one-layer"], dropout=0.1, raw_demand=True)
+    assert replace(ours, fill="capacity") == one
+
+
+def test_a_city_is_the_general_model_and_a_table() -> None:
+    """The weights of one begin the other, so all but the input must be the same."""
+    assert replace(CONFIGS["city"], input="relative") == CONFIGS["general"]
 
 
 def test_parameter_counts() -> None:

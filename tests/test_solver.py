@@ -343,3 +343,25 @@ def test_proofs_beyond_few_customers() -> None:
     assert searched.status.startswith("feasible")
     rounded = solve(one.replace(rounding="round"), SolveOptions(iterations=500))
     assert rounded.status.startswith("feasible")
+
+
+@pytest.mark.parametrize(
+    ("units", "vehicles", "options", "expected"),
+    [
+        (200, None, SolveOptions(), [4, 5, 6]),  # full vehicles
+        (198, None, SolveOptions(), [4, 5, 6]),
+        (196, None, SolveOptions(), [4, 5]),  # 98 % full
+        (200, None, SolveOptions(fleet="kmin"), [4]),
+        (200, None, SolveOptions(assign="exact"), [4, 5]),  # as the paper has it
+        (200, 5, SolveOptions(), [4, 5]),
+        (200, 4, SolveOptions(), [4]),
+    ],
+)
+def test_fleet_sizes(
+    units: int, vehicles: int | None, options: SolveOptions, expected: list[int]
+) -> None:
+    """K_min, for "best" one more, and two more where vehicles are nearly full."""
+    demands = np.concatenate([[0], np.ones(units)])
+    coords = np.random.default_rng(0).random((units + 1, 2))
+    day = Instance(demands, 50, coords=coords, vehicles=vehicles)
+    assert decoding.fleets(solver.work_for(day, options)) == expected

@@ -36,6 +36,7 @@ REPAIR_SHARE = 0.2  # of the time left, above that
 FAST_SHARE = 0.5  # of the time left, so that a failure leaves time for another try
 SHOTS_BEFORE_POOL = 0.7  # of the time for several shots; the rest recombines them
 SHOTS_NOTED = 20  # answers that get a line of their own in the notes
+TIGHT = 0.985  # load of K_min vehicles above which one vehicle more is tried
 ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
 
 
@@ -87,12 +88,20 @@ def _recombine(work: Work) -> None:
 
 
 def fleets(work: Work) -> list[int]:
-    """Numbers of vehicles to try: K_min and, for "best", one more."""
+    """Numbers of vehicles to try: K_min and, for "best", K_min + 1 (Section 3).
+
+    Vehicles that are nearly full leave the fast assignment so little choice that a
+    third number, K_min + 2, is tried as well; the cheapest routes win.
+    """
     instance = work.instance
-    fewest = packing_bound(instance.demand_units[1:], instance.capacity_units)
-    fewest = min(max(fewest, 1), work.fleet_limit)
-    more = min(fewest + 1, work.fleet_limit)
-    return [fewest] if work.fleet == "kmin" or more == fewest else [fewest, more]
+    demands, capacity = instance.demand_units[1:], instance.capacity_units
+    fewest = max(packing_bound(demands, capacity), 1)
+    sizes = [fewest]
+    if work.fleet == "best":
+        tight = int(demands.sum()) > TIGHT * fewest * capacity
+        extra = 2 if tight and (work.assign or "fast") == "fast" else 1
+        sizes += [fewest + more for more in range(1, extra + 1)]
+    return sorted({min(size, work.fleet_limit) for size in sizes})
 
 
 def run_stream(work: Work, stream: ScoreStream) -> None:

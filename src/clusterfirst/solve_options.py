@@ -47,12 +47,14 @@ class SolveOptions:
     assign
         exact, sparse, hard or fast; None: the method's own choice.
     fleet
-        "kmin" uses as few vehicles as fit, "best" also one more.
+        "kmin" uses as few vehicles as fit, "best" also one more, and two more where
+        the load is above 98.5 % (fast assignment).
     polish
         Improve the method's routes by local search until the time is up; peers run
         as they are.
     threads
-        Of the polish; with `iterations` its answer depends on them.
+        Of the networks and the polish, whose answer depends on them with
+        `iterations`.
     model
         Weights for the neural method: a name or a folder.
     shots

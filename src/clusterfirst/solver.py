@@ -1,8 +1,7 @@
 """`solve(instance, options) -> Result`: the only file that knows the order.
 
-Seeds and costs -> assignment -> repair -> tours -> judge for every method that
-scores customers; methods that build routes themselves join at the tours. Whatever
-happens inside, what leaves has passed the judge, and the time limit holds.
+Seeds and costs -> assignment -> repair -> tours -> judge; methods that build routes
+themselves join at the tours. What leaves passed the judge, and the time limit holds.
 """
 
 from __future__ import annotations
@@ -198,6 +197,7 @@ def work_for(instance: Instance, options: SolveOptions) -> Work:
         model=options.model,
         shots=options.shots,
         recentre=options.recentre,
+        threads=options.threads,
         new_locations=options.new_locations,
     )
 

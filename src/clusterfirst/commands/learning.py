@@ -291,7 +291,9 @@ def _data(
 
 def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
     """The configuration with the size of the city's table."""
-    if config.model.input != "psi" or data.psi is None:
+    from clusterfirst.networks.inputs import KNOWS_CITY
+
+    if config.model.input not in KNOWS_CITY or data.psi is None:
         return config
     rows, width = data.psi.shape
     return replace(config, model=replace(config.model, psi_rows=rows, psi_width=width))

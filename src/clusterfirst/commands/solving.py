@@ -83,7 +83,9 @@ def solve(
     ] = None,
     fleet: Annotated[
         str | None,
-        typer.Option(help="kmin: as few vehicles as fit; best (default): or one more."),
+        typer.Option(
+            help="kmin: as few vehicles as fit; best (default): or one or two more."
+        ),
     ] = None,
     time_limit: Annotated[
         float | None,

@@ -1,9 +1,10 @@
 """What the networks see: padded batches of nodes, and the geometry between them.
 
-Three ways to describe a node, a switch of the configuration: `psi` (a row of the
-city's learned vocabulary, the paper's Eq. 2), `xy` (raw coordinates) and `relative`
+Four ways to describe a node, a switch of the configuration: `psi` (a row of the
+city's learned vocabulary, the paper's Eq. 2), `xy` (raw coordinates), `relative`
 (distances and angles about the depot in units of the local spacing: unchanged by
-rotation, reflection, translation and scaling, and by scaling demands with capacity).
+rotation, reflection, translation and scaling, and by scaling demands with capacity)
+and `psi+relative` (both: what holds on every map, and what is known of this one).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from clusterfirst.networks.layers import MLP, Lists, gather_rows
 from clusterfirst.networks.neighbours import TIE_TOLERANCE, nearest
 
 BoolArray = npt.NDArray[np.bool_]
-InputKind = Literal["psi", "xy", "relative"]
+InputKind = Literal["psi", "xy", "relative", "psi+relative"]
+KNOWS_CITY: tuple[InputKind, ...] = ("psi", "psi+relative")
 NODE_FEATURES = 11
 PAIR_FEATURES = 10
 # Typical value and spread of each feature over the training world. Without them all
@@ -246,23 +248,29 @@ class NodeInput(nn.Module):
         super().__init__()
         self.kind, self.raw_demand = kind, raw_demand
         self.depot = nn.Parameter(torch.zeros(width))
-        if kind == "relative":
+        if kind in KNOWS_CITY:
+            assert psi is not None
+            # Frozen: the autoencoder is discarded, its table stays (the paper, 2.1).
+            self.psi = nn.Parameter(psi, requires_grad=False)
+        if "relative" in kind:
             self.node = MLP(NODE_FEATURES, width, width)
+            if kind in KNOWS_CITY:
+                # Zero at first: the weights of a `relative` model start it (`--init`).
+                self.known = nn.Linear(self.psi.shape[1], width, bias=False)
+                nn.init.zeros_(self.known.weight)
             return
         self.demand = nn.Linear(1, width // 2)
         if kind == "xy":
             self.place = nn.Linear(2, width // 2)
-        else:
-            assert psi is not None
-            # Frozen: the autoencoder is discarded, its table stays (the paper, 2.1).
-            self.psi = nn.Parameter(psi, requires_grad=False)
-            if psi.shape[1] != width // 2:
-                self.adapt = nn.Linear(psi.shape[1], width // 2)
+        elif self.psi.shape[1] != width // 2:
+            self.adapt = nn.Linear(self.psi.shape[1], width // 2)
 
     def forward(self, batch: NodeBatch) -> Tensor:
         """Return the input vectors; the depot has a vector of its own on top."""
-        if self.kind == "relative":
+        if "relative" in self.kind:
             x: Tensor = self.node(batch.features)
+            if self.kind in KNOWS_CITY:
+                x = x + self.known(self.psi[batch.rows])
         else:
             if self.kind == "xy":
                 place = self.place(batch.coords)

@@ -16,7 +16,12 @@ from clusterfirst.networks.cluster import (
     all_seeds,
     nearest_seeds,
 )
-from clusterfirst.networks.inputs import InputKind, NeighbourRule, NodeBatch
+from clusterfirst.networks.inputs import (
+    KNOWS_CITY,
+    InputKind,
+    NeighbourRule,
+    NodeBatch,
+)
 from clusterfirst.networks.layers import EncoderShape
 from clusterfirst.networks.seeds import PackingRule, SeedOutput, SeedTransformer
 
@@ -124,7 +129,7 @@ class Router(nn.Module):
     def __init__(self, config: ModelConfig, psi: Tensor | None = None) -> None:
         super().__init__()
         self.config = config
-        if config.input == "psi" and psi is None:
+        if config.input in KNOWS_CITY and psi is None:
             psi = torch.zeros(config.psi_rows, config.psi_width)
         shape = EncoderShape(
             config.seed_layers,
@@ -188,13 +193,16 @@ GENERAL = ModelConfig(
     fill="mean",
     pack_neighbours=True,
 )
-CITY = ModelConfig(dropout=0.0, raw_demand=False, fill="mean")
+# The general model, told which locations these are.
+CITY = replace(GENERAL, input="psi+relative")
 
 CONFIGS: dict[str, ModelConfig] = {
     "paper": PAPER,
     "paper-standard": replace(PAPER, input="xy"),
     "paper-one-layer": replace(PAPER, seed_layers=1, cluster_layers=1),
     "city": CITY,
-    "city-one-layer": replace(CITY, seed_layers=1, cluster_layers=1),
+    "city-one-layer": ModelConfig(
+        seed_layers=1, cluster_layers=1, dropout=0.0, raw_demand=False, fill="mean"
+    ),
     "general": GENERAL,
 }

@@ -25,6 +25,7 @@ from torch import Tensor
 from clusterfirst.city import City
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.instance import Instance, IntArray
+from clusterfirst.networks.inputs import KNOWS_CITY
 from clusterfirst.networks.model import ModelConfig, Router
 from clusterfirst.training.checkpoint import MANIFEST, write_folder
 
@@ -185,7 +186,7 @@ def read_model(folder: Path) -> Model:
         raise _damaged(folder, error) from error
     networks = ModelConfig.from_dict(config.get("networks"))
     city = None
-    if networks.input == "psi":
+    if networks.input in KNOWS_CITY:
         coords = tensors.pop(CITY_COORDS, None)
         city = _city(folder.name, config.get("city"), coords, networks.psi_rows)
     return Model(folder.name, _router(folder.name, networks, tensors), provenance, city)

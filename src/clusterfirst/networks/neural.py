@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -72,18 +73,41 @@ class NeuralScorer:
     """Scores of one instance at any fleet size; the encoder runs once."""
 
     def __init__(
-        self, router: Router, instance: Instance, rows: IntArray | None = None
+        self,
+        router: Router,
+        instance: Instance,
+        rows: IntArray | None = None,
+        threads: int | None = None,
     ) -> None:
-        self.router, self.instance = router, instance
-        self.encoded = encode(router, [instance], [rows])
+        self.router, self.instance, self.threads = router, instance, threads
+        with _on_threads(threads):
+            self.encoded = encode(router, [instance], [rows])
 
     def __call__(self, vehicles: int, noise: float = 0.0, seed: int = 0) -> Scores:
         """Return seeds and costs for this fleet; with noise, of another seed set."""
-        return score(self.router, self.encoded, [vehicles], noise=noise, seed=seed)[0]
+        with _on_threads(self.threads):
+            found = score(self.router, self.encoded, [vehicles], noise=noise, seed=seed)
+        return found[0]
 
     def at(self, seeds: IntArray) -> Scores:
         """Return the costs at seeds (customer rows) somebody else picked."""
-        return score_at(self.router, self.encoded, [seeds])[0]
+        with _on_threads(self.threads):
+            return score_at(self.router, self.encoded, [seeds])[0]
+
+
+@contextmanager
+def _on_threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads inside; None leaves it alone.
+
+    A thread too many waits at every product for a core that others are using: on a
+    busy machine an answer then takes five times as long (LOG.md).
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
@@ -91,7 +115,7 @@ def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
     model = load_model(work.model or DEFAULT_MODEL)
     rows = model.rows_of(work.instance, borrow=work.new_locations == "nearest")
     work.notes.extend(model.outside(work.instance))
-    scorer = NeuralScorer(model.router, work.instance, rows)
+    scorer = NeuralScorer(model.router, work.instance, rows, work.threads)
     return _each_shot(work, scorer, fleets)
 
 
@@ -112,7 +136,7 @@ def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreS
         scorer = plain
         if raw and shot % MIRRORS:
             view = _mirrored(work.instance, shot % MIRRORS)
-            scorer = NeuralScorer(plain.router, view)
+            scorer = NeuralScorer(plain.router, view, threads=work.threads)
         asked = requests(work.instance, fleets, work.recentre)
         request = next(asked)
         while request is not None:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.city_folder import read_city
+from clusterfirst.networks.inputs import KNOWS_CITY
 from clusterfirst.networks.model import Router
 from clusterfirst.networks.model_folder import Model, load_model, save_model, shipped
 from clusterfirst.training.batches import WHOLE
@@ -93,7 +94,7 @@ def export_model(
     """Write a model folder with card and provenance; `more` are further facts."""
     done = read_run(run)
     psi = city = None
-    if done.config.model.input == "psi":
+    if done.config.model.input in KNOWS_CITY:
         psi = load((run / "psi.safetensors").read_bytes())["psi"]
         city = read_city(run / "city")
     router = Router(done.config.model, psi)

@@ -8,7 +8,8 @@
     model/        the result
 
 Every stage continues by itself, so the whole does too: run it again. After the plan
-is made, labels and training go by counts, not by the clock.
+is made, labels and training go by counts, not by the clock. Training begins with the
+general weights: a city is learned as what differs from all the others.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ from clusterfirst.labels.pool import LabelPool
 from clusterfirst.labels.sources import Source, city_days
 from clusterfirst.networks.embed import SETTINGS, EmbedSettings
 from clusterfirst.networks.model_folder import Model
+from clusterfirst.networks.neural import DEFAULT_MODEL
 from clusterfirst.training.configs import TRAINING
-from clusterfirst.training.exporting import export_model
+from clusterfirst.training.exporting import export_model, read_weights
 from clusterfirst.training.loop import TrainConfig, Trainer
 from clusterfirst.training.pretraining import pretrain
 from clusterfirst.training.run import Ending, Report, RunOptions, TrainData, train
@@ -63,6 +65,7 @@ class LearnSettings:
     validate: int = 100  # days
     embed: EmbedSettings = field(default_factory=lambda: SETTINGS["default"])
     train: TrainConfig = field(default_factory=lambda: TRAINING["city"])
+    init: str | None = DEFAULT_MODEL  # weights to begin with
 
     def __post_init__(self) -> None:
         for name in ("hours", "customers", "workers", "validate"):
@@ -117,7 +120,8 @@ def learn(
         psi_rows=len(city.coords),
         psi_width=int(table.psi.shape[1]),
     )
-    data = TrainData(pool, table.psi, city, validation=validation)
+    init = None if settings.init is None else read_weights(settings.init)
+    data = TrainData(pool, table.psi, city, init, validation)
     config = replace(settings.train, model=model)
     if plan["steps"] is None:
         plan["steps"] = _steps_that_fit(config, data, settings)

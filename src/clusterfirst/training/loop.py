@@ -130,9 +130,13 @@ class Trainer:
         self.average = tools.AveragedModel(self.router, multi_avg_fn=mean)
 
     def start_from(self, weights: dict[str, Tensor]) -> None:
-        """Begin with weights learned elsewhere; names and shapes must fit."""
+        """Begin with weights learned elsewhere; names and shapes must fit.
+
+        A city's model may begin as a general one: what it knows of the city is zero.
+        """
+        city = {k: v for k, v in learned(self.router).items() if ".known." in k}
         try:
-            load_learned(self.router, weights)
+            load_learned(self.router, {**city, **weights})
         except RuntimeError as error:
             rule = "names and shapes of the weights must fit the configuration"
             got = " ".join(str(error).split())

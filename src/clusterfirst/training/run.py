@@ -33,6 +33,7 @@ from clusterfirst.files.atomic import make_folder, write_bytes
 from clusterfirst.files.city_folder import write_city
 from clusterfirst.files.json_files import write_json
 from clusterfirst.labels.pool import LabelPool
+from clusterfirst.networks.inputs import KNOWS_CITY
 from clusterfirst.training.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -267,7 +268,7 @@ class _Run:
 
 def _check_inputs(config: TrainConfig, data: TrainData) -> None:
     """Say at once what a run with the psi input lacks."""
-    if config.model.input != "psi":
+    if config.model.input not in KNOWS_CITY:
         return
     rule = ""
     if data.psi is None or data.city is None:
