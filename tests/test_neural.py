@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance
-from clusterfirst.networks import cluster, layers
-from clusterfirst.networks.neural import NeuralScorer, encode, score, transport_plan
+from clusterfirst.method import Decoded, Work
+from clusterfirst.networks import cluster, layers, neural
+from clusterfirst.networks.neural import (
+    NeuralScorer,
+    encode,
+    requests,
+    score,
+    transport_plan,
+)
 from clusterfirst.sampling import sample_world
+from clusterfirst.scores import Scores
 from networks import KINDS, RELATIVE, nodes_of, small_day, small_router
 
 
@@ -158,3 +169,43 @@ def test_any_number_of_customers_is_scored(customers: int) -> None:
     assert scores.candidates is not None
     assert np.isfinite(scores.cost).any(axis=1).all()
     assert len(np.unique(scores.seeds)) == len(scores.seeds) <= day.min_vehicles
+
+
+def sent(sizes: list[int], found: Callable[[int], Decoded], **more: Any) -> list[Any]:
+    """What is asked for if a fleet of K comes out as `found(K)`."""
+    work = Work(small_day(), Deadline.never(), **more)
+    asked, seen = requests(work, sizes), []
+    request = next(asked)
+    while request is not None:
+        seen.append(request)
+        K = request if isinstance(request, int) else 0
+        seeds = np.arange(1, K + 1)
+        request = asked.send((Scores(seeds, np.zeros((30, K))), found(K)))
+    return seen
+
+
+def decoded(cost: float, repaired: bool = False) -> Decoded:
+    """An answer of one route, whose far end is the seed already."""
+    return Decoded(np.zeros(30, dtype=np.int64), [], cost, repaired)
+
+
+def test_the_fleet_grows_until_an_assignment_exists() -> None:
+    """Larger fleets are asked for only while all before needed force."""
+    grown = sent([4, 5], lambda K: decoded(1.0, repaired=K < 7), recentre=0)
+    assert grown == [4, 5, 6, 7]
+    assert sent([4, 5], lambda K: decoded(1.0, repaired=K < 5), recentre=0) == [4, 5]
+    endless = sent([4, 5], lambda K: decoded(1.0, repaired=True), recentre=0)
+    assert len(endless) == 2 + neural.MORE_FLEETS
+
+
+def test_hopeless_fleets_are_not_moved() -> None:
+    """Seeds move, and close assignments follow, for the shortest routes only."""
+    costs = {4: 1.0, 5: 1.005, 6: 1.2}
+    seen = sent([4, 5, 6], lambda K: decoded(costs.get(K, 2.0)), recentre=1)
+    moved = [one for one in seen if isinstance(one, np.ndarray)]
+    close = [one for one in seen if isinstance(one, Scores)]
+    assert len(moved) == 2
+    assert [len(one.seeds) for one in close] == [4, 5]
+    assert all(one.effort == neural.CLOSE_EFFORT for one in close)
+    exact = sent([4], lambda K: decoded(1.0), recentre=1, assign="exact")
+    assert not any(isinstance(one, Scores) for one in exact)

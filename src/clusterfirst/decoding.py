@@ -148,13 +148,15 @@ def decode(work: Work, scores: Scores) -> Decoded | None:
     cost = work.offer(routes)
     if cost < before:
         work.details.update(scores=scores, labels=labels, assignment=answer)
-    found = Decoded(labels, routes, cost)
+    found = Decoded(labels, routes, cost, not math.isfinite(answer.cost))
     if work.shots > 1:
         work.decoded.append(found)
     return found
 
 
-def _fast(work: Work, problem: AssignProblem, settings: AssignSettings) -> Assignment:
+def _fast(
+    work: Work, problem: AssignProblem, settings: AssignSettings, effort: int
+) -> Assignment:
     """The fast assignment; where that finds nothing, prices and exchanges.
 
     Large instances go on to the repair instead: there the second try took four times
@@ -162,7 +164,7 @@ def _fast(work: Work, problem: AssignProblem, settings: AssignSettings) -> Assig
     """
     again = work.instance.num_customers <= QUICK_UP_TO
     soon = work.deadline.share(FAST_SHARE if again else 1 - REPAIR_SHARE)
-    answer = assign_fast(problem, FastSettings(settings.seed, work.effort), soon)
+    answer = assign_fast(problem, FastSettings(settings.seed, effort), soon)
     if math.isfinite(answer.cost) or work.deadline.passed() or not again:
         return answer
     return assign_quick(problem, settings, work.deadline.share(FAST_SHARE))
@@ -187,7 +189,7 @@ def _assigned(work: Work, problem: AssignProblem, scores: Scores) -> Assignment:
     if not timed:
         settings = replace(settings, seconds=math.inf, max_nodes=ASSIGN_NODES)
     if name == "fast":
-        return _fast(work, problem, settings)
+        return _fast(work, problem, settings, scores.effort or work.effort)
     deadline = work.deadline.share(ASSIGN_SHARE)
     if name == "exact":
         return assign_exact(problem, settings, deadline)

@@ -57,7 +57,7 @@ class _Job:
         try:
             found = decode(self.work, scores)
             self.work.end_round()
-            self.request = self.asked.send((scores.seeds, found))
+            self.request = self.asked.send((scores, found))
         except ClusterfirstError as error:
             self.error = error
         if self.error is not None or self.work.finished:
@@ -166,7 +166,7 @@ def _start(
             places[number] = (pool.submit(_answers, instance, options), 0)
             continue
         work.notes.extend(model.outside(instance))
-        asked = requests(instance, sizes, options.recentre)
+        asked = requests(work, sizes)
         jobs.append(_Job(number, work, rows, sizes, asked, next(asked)))
     for batch in _batches(jobs):
         answers = pool.submit(_solve_batch, model.router, batch, options)
@@ -213,18 +213,23 @@ def _asking_alike(batch: list[_Job]) -> list[list[int]]:
     for i, job in enumerate(batch):
         if isinstance(job.request, int):
             groups.setdefault((True, job.request), []).append(i)
+        elif isinstance(job.request, Scores):
+            groups.setdefault((False, 0), []).append(i)
         elif job.request is not None:
             groups.setdefault((False, len(job.request)), []).append(i)
     return list(groups.values())
 
 
 def _scores(router: Router, encoded: Encoded, some: list[_Job]) -> list[Scores]:
-    """Scores of jobs that all ask for one fleet size, or for as many given seeds."""
+    """Scores of jobs that ask for one fleet size, as many seeds, or have them."""
     from clusterfirst.networks.neural import score, score_at
 
     sizes = [job.request for job in some if isinstance(job.request, int)]
     if sizes:
         return score(router, encoded, sizes)
+    ready = [job.request for job in some if isinstance(job.request, Scores)]
+    if ready:
+        return ready
     seeds = [job.request for job in some if isinstance(job.request, np.ndarray)]
     return score_at(router, encoded, seeds)
 

@@ -28,6 +28,7 @@ class Decoded:
     labels: IntArray  # (n,)
     routes: Clusters
     cost: float
+    repaired: bool = False  # no assignment was found: customers were forced in
 
 
 # A scorer yields scores and is sent what became of them (None: nothing feasible).

@@ -19,7 +19,7 @@ from clusterfirst.solver import SolveOptions, solve, warm_up
 
 POLISH = "+polish"
 ONCE = "once"
-ONCE_DECODINGS = 2  # as many as the network gets: one for each fleet size
+ONCE_DECODINGS = 6  # as many as the network gets: two fleets, each moved twice
 MATMUL_SIZE = 512
 
 

@@ -107,7 +107,7 @@ def _require_kind(name: str, model: Model) -> None:
         return
     losses = model.provenance.get("config", {}).get("losses", {})
     facts = {
-        "input": (config.input, variant.input),
+        "input": (config.input.split("+")[0], variant.input),  # psi+relative has psi
         "L_BCE": (losses.get("bce", variant.bce), variant.bce),
         "one layer": (config.seed_layers == 1, variant.one_layer),
     }
