@@ -189,7 +189,7 @@ GENERAL = ModelConfig(
     pair_width=8,
     pair_head=True,
     neighbours=NeighbourRule(least=20, most=64, per_route=1.5),
-    candidates=24,
+    candidates=40,
     fill="mean",
     pack_neighbours=True,
 )
