@@ -2,6 +2,8 @@
 
     python benchmarks/tables.py free [TABLE ...]     search-free: quality, one core
     python benchmarks/tables.py search [TABLE ...]   with search: needs an idle machine
+    python benchmarks/tables.py one-core [TABLE ...] the same, one core
+    python benchmarks/tables.py alone [TABLE ...]    the networks on whole sets
     python benchmarks/tables.py page                 writes the page from the results
     python benchmarks/tables.py search --dry-run     commands and minutes, runs nothing
     python benchmarks/tables.py search --first 1     a trial: nothing is stored
@@ -32,9 +34,18 @@ from clusterfirst.bench.run import ONCE, Method
 from clusterfirst.experts.peers import usable_cores
 from clusterfirst.networks.model_folder import shipped
 from machine import ROOT, facts
-from tables_page import PICTURES, RESULTS, write_page
+from tables_page import (
+    KINDS,
+    PICTURES,
+    RESULTS,
+    SEARCHES,
+    picture_name,
+    write_page,
+)
 
 STARTUP = 2.0  # seconds for each process of a method, on an idle machine
+ONE_CORE_PEERS = ("hgs", "pyvrp")
+ALONE = 30.0  # seconds: a limit that the networks do not need
 ONE_SHOT = 0.2  # of its limit is what a method takes that decides once
 CLASSICS = ("fisher-jaikumar", "sweep", "petal", "savings")
 PEERS = ("hgs", "pyvrp", "ortools", "vroom")
@@ -57,11 +68,21 @@ class Table:
     title: str
     free: Part
     search: Part
+    one_core: Part | None = None  # with search on one core too, against HGS and PyVRP
+    alone: int | None = None  # instances of the networks' own table, if more than free
     references: str = ""  # where the set has none of its own
     peers: tuple[str, ...] = PEERS
     starts: tuple[str, ...] = ()  # further starts of the polish
     whole: bool = False  # the set is never longer than what is asked for
     city: str = ""  # days of this folder instead of a set
+
+    def part(self, kind: str) -> Part | None:
+        """What a kind of table takes of the set; None: there is no such table."""
+        if kind == "alone":
+            return Part(self.alone or self.free.count, (ALONE,))
+        return {"free": self.free, "search": self.search, "one-core": self.one_core}[
+            kind
+        ]
 
 
 # Every city of the paper is the bundled one, so its models know these days.
@@ -72,6 +93,7 @@ TABLES = (
         "The paper's city, N = 1000",
         Part(6, (1.0,)),
         Part(6, (0.5, 1.0, 3.0, 10.0)),
+        one_core=Part(6, (0.5, 1.0, 3.0)),
         whole=True,
     ),
     Table(
@@ -79,6 +101,7 @@ TABLES = (
         "The paper's city, N = 500",
         Part(8, (1.0,)),
         Part(8, (0.5, 1.0, 3.0)),
+        one_core=Part(8, (0.5, 1.0, 3.0)),
         whole=True,
     ),
     Table(
@@ -113,10 +136,35 @@ TABLES = (
     ),
     Table("lehd500", "LEHD CVRP500", Part(128, (1.0,)), Part(32, (0.3, 1.0))),
     Table("lehd200", "LEHD CVRP200", Part(128, (0.3,)), Part(32, (0.3, 1.0))),
-    Table("cvrp100", "CVRP100", Part(1000, (0.1,)), Part(32, (0.3, 1.0)), "hgs:2"),
-    Table("cvrp1000", "CVRP1000", Part(16, (1.0,)), Part(16, (0.3, 1.0)), "hgs:60"),
-    Table("xml100", "XML100", Part(1000, (0.1,)), Part(32, (0.3, 1.0))),
-    Table("belem", "Belem days", Part(32, (1.0,)), Part(32, (0.3, 1.0)), "hgs:10"),
+    Table(
+        "cvrp100",
+        "CVRP100",
+        Part(100, (0.3,)),
+        Part(32, (0.3, 1.0)),
+        alone=1000,
+        references="hgs:2",
+    ),
+    Table(
+        "cvrp1000",
+        "CVRP1000",
+        Part(16, (1.0,)),
+        Part(16, (0.3, 1.0)),
+        references="hgs:60",
+    ),
+    Table(
+        "xml100",
+        "XML100",
+        Part(100, (0.3,)),
+        Part(32, (0.3, 1.0)),
+        alone=1000,
+    ),
+    Table(
+        "belem",
+        "Belem days",
+        Part(32, (1.0,)),
+        Part(32, (0.3, 1.0)),
+        references="hgs:10",
+    ),
 )
 
 
@@ -128,25 +176,35 @@ def models(table: Table) -> list[str]:
     found = []
     for name, folder in shipped().items():
         networks = json.loads((folder / "config.json").read_text())["networks"]
-        if networks["input"] != "psi" or table.name in PAPERS_CITY:
+        if "psi" not in networks["input"] or table.name in PAPERS_CITY:
             found.append(name)
     return found
 
 
 def methods(table: Table, kind: str) -> tuple[str, ...]:
     """Everything that runs here, the twins of the network included."""
+    twin = f"{CLASSICS[0]}:{ONCE}"
+    ours = [f"neural:{name}" for name in models(table)]
+    if kind == "alone":
+        return (*ours, twin)
     if kind == "free":
-        ours = [f"neural:{name}" for name in models(table)]
-        twin = f"{CLASSICS[0]}:{ONCE}"
         return with_ablation([*ours, *CLASSICS, twin])
-    ours = [f"neural:{name}+polish" for name in models(table)]
+    ours = [f"{name}+polish" for name in ours]
     start = f"{CLASSICS[0]}+polish"
+    if kind == "one-core":
+        return with_ablation([*ours, start, *ONE_CORE_PEERS])
     return with_ablation([*ours, start, *table.starts, *table.peers])
+
+
+def _part(table: Table, kind: str) -> Part:
+    part = table.part(kind)
+    assert part is not None  # main leaves out tables without one
+    return part
 
 
 def words(table: Table, kind: str, out: Path) -> list[str]:
     """The command of a table."""
-    part = table.free if kind == "free" else table.search
+    part = _part(table, kind)
     command = ["clusterfirst", "bench"]
     if table.city:
         command += ["--city", table.city, "--customers", "10000"]
@@ -166,12 +224,13 @@ def words(table: Table, kind: str, out: Path) -> list[str]:
 
 def minutes(table: Table, kind: str) -> float:
     """How long a table takes from nothing, on an idle machine."""
-    part = table.free if kind == "free" else table.search
+    part = _part(table, kind)
     seconds = 0.0
     for text in methods(table, kind):
         method = Method.of(text)
         once = method.name in ("neural", "sweep") or method.detail == ONCE
         share = ONE_SHOT if once and not method.polish else 1.0
+        share = 0.2 / ALONE if kind == "alone" else share
         processes = 2 if kind == "search" and not method.uses_threads else 1
         seconds += processes * STARTUP + part.count * share * sum(part.seconds)
     return seconds / 60
@@ -181,7 +240,7 @@ def reference_minutes(table: Table, kind: str) -> float:
     """How long its references take at most; those that are cached take nothing."""
     if not table.references:
         return 0.0
-    part = table.free if kind == "free" else table.search
+    part = _part(table, kind)
     seconds = float(table.references.removeprefix("hgs:"))
     return part.count * seconds / len(usable_cores()) / 60
 
@@ -217,20 +276,21 @@ def store(table: Table, kind: str, out: Path, before: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     stored = RESULTS / f"{kind}-{table.name}.json"
     stored.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if kind == "search":
+    if kind in SEARCHES:
         shutil.copyfile(
-            summary.with_suffix(".png"), PICTURES / f"bench-{table.name}.png"
+            summary.with_suffix(".png"), PICTURES / picture_name(table.name, kind)
         )
     write_page([t.name for t in TABLES])
 
 
 def few(table: Table, count: int) -> Table:
     """The table on its first instances only."""
-    free, search = (
-        replace(part, count=min(count, part.count))
-        for part in (table.free, table.search)
-    )
-    return replace(table, free=free, search=search, whole=False)
+    parts = {
+        name: replace(part, count=min(count, part.count))
+        for name in ("free", "search", "one_core")
+        if (part := getattr(table, name)) is not None
+    }
+    return replace(table, alone=None, whole=False, **parts)
 
 
 def _program() -> list[str]:
@@ -243,7 +303,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("free", "search", "page"))
+    parser.add_argument("kind", choices=(*KINDS, "page"))
     parser.add_argument("tables", nargs="*", metavar="TABLE")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--first", type=int, help="instances of each table, a trial")
@@ -257,6 +317,7 @@ def main() -> int:
         write_page(list(known))
         return 0
     chosen: Sequence[Table] = [known[name] for name in args.tables] or TABLES
+    chosen = [table for table in chosen if table.part(args.kind) is not None]
     if args.first:
         chosen = [few(table, args.first) for table in chosen]
         args.out = args.out / "trial"

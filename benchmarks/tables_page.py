@@ -50,18 +50,33 @@ def read_published() -> list[dict[str, Any]]:
     return rows
 
 
-KINDS = {"free": "Search-free", "search": "With search"}
+KINDS = {
+    "alone": "The networks",
+    "free": "Search-free",
+    "search": "With search",
+    "one-core": "With search, one core",
+}
+SEARCHES = ("search", "one-core")
+
+
+def picture_name(table: str, kind: str) -> str:
+    """Where the plot of gap against seconds is kept."""
+    return f"bench-{table}{'' if kind == 'search' else f'-{kind}'}.png"
 
 
 def page(stored: Sequence[Stored], published: Sequence[dict[str, Any]]) -> list[str]:
     """The blocks of the page: where we stand, then set by set."""
     blocks = ["## Where we win and where we lose", *verdicts(stored)]
+    alone = [table for table in stored if table["kind"] == "alone"]
+    if alone:
+        blocks += ["## The networks alone", *networks_alone(alone)]
     blocks.append("## Set by set")
-    for name in dict.fromkeys(table["name"] for table in stored):
-        here = [table for table in stored if table["name"] == name]
+    rest = [table for table in stored if table["kind"] != "alone"]
+    for name in dict.fromkeys(table["name"] for table in rest):
+        here = [table for table in rest if table["name"] == name]
         blocks.append(f"### {here[0]['title']}")
         for table in here:
-            searched = table["kind"] == "search"
+            searched = table["kind"] in SEARCHES
             others = [
                 row
                 for row in published
@@ -69,6 +84,27 @@ def page(stored: Sequence[Stored], published: Sequence[dict[str, Any]]) -> list[
             ]
             blocks += section(table, others)
     return blocks
+
+
+def networks_alone(tables: Sequence[Stored]) -> list[str]:
+    """Every shipped model on every set it fits, one shot and no search."""
+    out = ["| set | instances | gap against | method | gap % | took |"]
+    out.append("|---|---:|---|---|---:|---:|")
+    for table in tables:
+        result = table["result"]
+        for line in sorted(result["lines"], key=_gap):
+            out.append(
+                f"| {table['name']} | {line['gap']['count']} | {result['references']} "
+                f"| `{line['method']}` | {spread(line['gap'])} | "
+                f"{_number(line['seconds'], 2)} |"
+            )
+    return [
+        "One shot, fast assignment, seeds moved twice, no local search; the twin "
+        "decodes Fisher-Jaikumar's scores as often. Quality only: other work may have "
+        "run beside.",
+        "\n".join(out),
+        "    python benchmarks/tables.py alone",
+    ]
 
 
 # --- one table ----------------------------------------------------------------------
@@ -90,8 +126,8 @@ def section(table: Stored, others: Sequence[dict[str, Any]]) -> list[str]:
     notes += [f"no answer: {reason}" for reason in result["no_answer"][:5]]
     if notes:
         blocks.append("\n".join(f"- {note}" for note in notes))
-    picture = PICTURES / f"bench-{table['name']}.png"
-    if table["kind"] == "search" and picture.exists():
+    picture = PICTURES / picture_name(table["name"], table["kind"])
+    if table["kind"] in SEARCHES and picture.exists():
         alt = f"gap against seconds, {table['title']}"
         blocks.append(f"![{alt}](pictures/{picture.name})")
     blocks.append("    " + wrapped(table["command"]))
