@@ -32,6 +32,7 @@ SHOT_NOISE = 0.5  # Gumbel noise on the seed logits of every shot but the first
 MIRRORS = 8
 PLAN_SHARE = 0.3  # of the time left may go into one transport plan
 TURN_CELLS = 20_000_000  # customers x vehicles x iterations between looks
+THREADS_FROM = 2000  # customers from which the networks use more than one thread
 MORE_FLEETS = 5  # larger fleets tried one after the other if all before failed
 FLEET_STEP = 0.015
 WORTH_MOVING = 0.01  # a fleet whose routes are this much longer is not tried further
@@ -86,7 +87,9 @@ class NeuralScorer:
         rows: IntArray | None = None,
         threads: int | None = None,
     ) -> None:
-        self.router, self.instance, self.threads = router, instance, threads
+        self.router, self.instance = router, instance
+        small = threads is not None and instance.num_customers < THREADS_FROM
+        self.threads = 1 if small else threads
         with _on_threads(threads):
             self.encoded = encode(router, [instance], [rows])
 
@@ -106,8 +109,8 @@ class NeuralScorer:
 def _on_threads(count: int | None) -> Iterator[None]:
     """Let torch use so many threads inside; None leaves it alone.
 
-    A thread too many waits at every product for a core that others are using: on a
-    busy machine an answer then takes five times as long (LOG.md).
+    A thread too many waits at every product for a core that others are using: with one
+    of two cores busy, N = 100 took 2.2 s on two threads and 0.15 s on one (LOG.md).
     """
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
