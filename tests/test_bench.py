@@ -63,6 +63,8 @@ def test_a_neural_method_brings_its_twins() -> None:
     assert with_ablation(["neural:a", "neural:b"]) == ("neural:a", "neural:b", *twins)
     both = with_ablation(["neural:a+polish", "fisher-jaikumar+polish"])
     assert both == ("neural:a+polish", "fisher-jaikumar+polish")
+    once = ("neural", "fisher-jaikumar:once")
+    assert with_ablation(once) == once
     assert with_ablation(["hgs"]) == ("hgs",)
 
 

@@ -84,10 +84,15 @@ class BenchOptions:
 def with_ablation(methods: Sequence[str]) -> tuple[str, ...]:
     """The methods, and for each neural one its twins without a network.
 
-    What is left of the gain over them is the network's own.
+    What is left of the gain over them is the network's own. Who names one of two twins
+    gets that one only: the other takes all the seconds there are.
     """
-    twins = [twin for method in methods for twin in Method.of(method).twins]
-    return tuple(dict.fromkeys([*methods, *twins]))
+    found = list(methods)
+    for method in methods:
+        twins = Method.of(method).twins
+        if not set(twins) & set(methods):
+            found += twins
+    return tuple(dict.fromkeys(found))
 
 
 # --- all runs ---------------------------------------------------------------------
