@@ -49,6 +49,15 @@ def main() -> None:
                 "1",
                 "--json",
             ],
+            "the same with --model general": [
+                *CLI,
+                "solve",
+                day,
+                "--method",
+                "neural",
+                "--no-polish",
+                "--json",
+            ],
         }
         # Round by round, so that a busy minute hits every command alike.
         times: dict[str, list[float]] = {name: [] for name in commands}

@@ -8,6 +8,7 @@ their surroundings cannot tell a seed from a far one with surroundings alike.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -52,7 +53,10 @@ class ClusterTransformer(nn.Module):
     def __init__(self, shape: EncoderShape, *, pair_head: bool) -> None:
         super().__init__()
         width = shape.width
-        self.role = nn.Embedding(3, width)  # depot, customer, seed
+        # Depot, customer, seed. Normal numbers on "meta" would import torch's compiler,
+        # two seconds of every start; uniform ones of the same variance do not.
+        self.role = nn.Embedding.from_pretrained(torch.zeros(3, width), freeze=False)
+        nn.init.uniform_(self.role.weight, -math.sqrt(3), math.sqrt(3))
         self.encoder = Encoder(shape)
         self.gamma = nn.Parameter(torch.tensor(2.0))
         self.beta = nn.Parameter(torch.tensor(1.0))

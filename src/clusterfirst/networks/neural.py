@@ -33,8 +33,9 @@ MIRRORS = 8
 PLAN_SHARE = 0.3  # of the time left may go into one transport plan
 TURN_CELLS = 20_000_000  # customers x vehicles x iterations between looks
 THREADS_FROM = 2000  # customers from which the networks use more than one thread
-MORE_FLEETS = 5  # larger fleets tried one after the other if all before failed
-FLEET_STEP = 0.015
+MORE_FLEETS = 4  # larger fleets tried one after the other if all before failed
+FLEET_STEP = 0.03
+SAME_FLEET = 0.003
 WORTH_MOVING = 0.01  # a fleet whose routes are this much longer is not tried further
 CLOSELY_UP_TO = 200  # customers
 CLOSELY = 2  # scores that are assigned again
@@ -178,9 +179,12 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
     at 200 and nothing at 500 (LOG.md).
     """
     tried: list[Tried] = []
+    size = 0
     for vehicles in fleets:
-        tried.append((yield vehicles))
-    size = max(fleets)
+        # One vehicle in a thousand more does not help where all had to be forced.
+        if not tried or vehicles > (1 + SAME_FLEET) * size or not _forced(tried[-1]):
+            tried.append((yield vehicles))
+            size = vehicles
     for _ in range(MORE_FLEETS):
         if size == work.fleet_limit or not all(_forced(one) for one in tried):
             break
