@@ -55,7 +55,7 @@ class ClusterTransformer(nn.Module):
         width = shape.width
         # Depot, customer, seed. Normal numbers on "meta" would import torch's compiler,
         # two seconds of every start; uniform ones of the same variance do not.
-        self.role = nn.Embedding.from_pretrained(torch.zeros(3, width), freeze=False)
+        self.role = nn.Embedding(3, width, _weight=torch.zeros(3, width))
         nn.init.uniform_(self.role.weight, -math.sqrt(3), math.sqrt(3))
         self.encoder = Encoder(shape)
         self.gamma = nn.Parameter(torch.tensor(2.0))
