@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance
@@ -196,6 +197,8 @@ def test_the_fleet_grows_until_an_assignment_exists() -> None:
     assert sent([4, 5], lambda K: decoded(1.0, repaired=K < 5), recentre=0) == [4, 5]
     endless = sent([4, 5], lambda K: decoded(1.0, repaired=True), recentre=0)
     assert len(endless) == 2 + neural.MORE_FLEETS
+    few = sent([4], lambda K: decoded(1.0, repaired=True), recentre=0, fleet="kmin")
+    assert few == [4]  # who wants few vehicles is not given more
 
 
 def test_hopeless_fleets_are_not_moved() -> None:
@@ -209,3 +212,17 @@ def test_hopeless_fleets_are_not_moved() -> None:
     assert all(one.effort == neural.CLOSE_EFFORT for one in close)
     exact = sent([4], lambda K: decoded(1.0), recentre=1, assign="exact")
     assert not any(isinstance(one, Scores) for one in exact)
+
+
+@pytest.mark.parametrize(("threads", "used"), [(2, 1), (None, 3)])
+def test_small_days_use_one_thread(
+    monkeypatch: pytest.MonkeyPatch, threads: int | None, used: int
+) -> None:
+    """More would wait for a busy core; whoever says nothing keeps torch's number."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    seen: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    scorer = NeuralScorer(small_router(), small_day(), threads=threads)
+    scorer(3)
+    scorer.at(np.array([1, 2, 3]))
+    assert seen == [used, 3] * 3  # encoding, seeds and costs, costs at given seeds

@@ -91,7 +91,7 @@ class NeuralScorer:
         self.router, self.instance = router, instance
         small = threads is not None and instance.num_customers < THREADS_FROM
         self.threads = 1 if small else threads
-        with _on_threads(threads):
+        with _on_threads(self.threads):
             self.encoded = encode(router, [instance], [rows])
 
     def __call__(self, vehicles: int, noise: float = 0.0, seed: int = 0) -> Scores:
@@ -174,9 +174,9 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
 
     It is sent what was decoded and what became of it. Where few large customers fill
     the vehicles no assignment may exist near K_min: then the fleet grows until one
-    does. At last the scores that led to the shortest routes are assigned again with
-    more effort: a closer assignment is worth 0.2 to 0.3 points of gap at N = 100, 0.1
-    at 200 and nothing at 500 (LOG.md).
+    does, unless as few vehicles as possible were asked for. At last the scores that
+    led to the shortest routes are assigned again with more effort: a closer assignment
+    is worth 0.2 to 0.3 points of gap at N = 100, 0.1 at 200, nothing at 500 (LOG.md).
     """
     tried: list[Tried] = []
     size = 0
@@ -185,7 +185,7 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
         if not tried or vehicles > (1 + SAME_FLEET) * size or not _forced(tried[-1]):
             tried.append((yield vehicles))
             size = vehicles
-    for _ in range(MORE_FLEETS):
+    for _ in range(MORE_FLEETS if work.fleet == "best" else 0):
         if size == work.fleet_limit or not all(_forced(one) for one in tried):
             break
         size = min(size + math.ceil(FLEET_STEP * size), work.fleet_limit)
