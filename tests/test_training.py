@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,15 @@ def test_configurations_round_trip() -> None:
     for name, config in TRAINING.items():
         assert config_of(config.as_dict()) == config
         assert read_config(name) == config
+
+
+def test_each_variant_of_an_ablation_changes_its_base() -> None:
+    """The files beside the scripts in runs/ can be read, and no two are the same."""
+    runs = Path(__file__).parent.parent / "runs"
+    for folder in (runs / "ablation", runs / "one-layer"):
+        configs = [read_config(str(path)) for path in sorted(folder.glob("*.toml"))]
+        assert len(configs) > 3
+        assert all(one != two for one, two in combinations(configs, 2))
 
 
 def test_a_file_changes_a_named_configuration(tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ def histogram(desk: Desk) -> Page:
     for name, result in measured.items():
         about = result.bench_set.references or "no references yet"
         page.notes.append(f"{name}: {result.task.recipe}, against {about}")
+    weights = dict.fromkeys(r.task.recipe.model for r in measured.values())
+    page.notes += [desk.models.about(name) for name in weights]
     if any(result.gaps for result in measured.values()):
         page.pictures = [desk.folder / "histogram.png"]
         write_figure(page.pictures[0], lambda: _figure(measured))
