@@ -17,6 +17,7 @@ from safetensors.torch import load, save
 
 from clusterfirst.errors import InputError
 from clusterfirst.networks.model_folder import (
+    CARD,
     CITY_COORDS,
     FILES,
     WEIGHTS,
@@ -200,6 +201,19 @@ def test_configurations_that_do_not_fit(folder: Path, damage: str) -> None:
     code, change = CONFIGS[damage]
     edit(folder, "config.json", change)
     assert refusal(folder).startswith(code)
+
+
+def test_a_card_may_be_completed(folder: Path) -> None:
+    """The card is people's: writing, or losing, it does not damage a model."""
+    (folder / CARD).write_text("# Ours\n\nNow with the gaps of our city.\n")
+    read_model(folder)
+    (folder / CARD).unlink()
+    read_model(folder)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    assert CARD not in manifest
+    manifest[CARD] = {"bytes": 1, "sha256": "of an older card"}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    read_model(folder)
 
 
 def test_nothing_is_unpickled(folder: Path) -> None:

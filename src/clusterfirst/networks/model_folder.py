@@ -1,9 +1,10 @@
-"""Models as folders: weights, configuration, card, provenance, all hashed.
+"""Models as folders: weights, configuration, provenance, hashed, and a card.
 
 `model.safetensors` (weights, the frozen Psi and the city's coordinates for models of
-one city), `config.json`, `provenance.json`, `README.md` (the model card) and
-`manifest.json` with the SHA-256 of each. Loading checks the hashes, the shapes and
-that every number is finite, and never unpickles.
+one city), `config.json`, `provenance.json`, `manifest.json` with the SHA-256 of each,
+and `README.md`, the model card, which people complete and which is therefore not
+hashed. Loading checks the hashes, the shapes and that every number is finite, and
+never unpickles.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from clusterfirst.training.checkpoint import MANIFEST, write_folder
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
-FILES = (WEIGHTS, "config.json", "provenance.json", "README.md")
+FILES = (WEIGHTS, "config.json", "provenance.json")
+CARD = "README.md"
 CITY_COORDS = "city.coords"
 MAX_BYTES = 200_000_000
 TOLERANCE = 0.05  # by which an instance may leave the trained range without a word
@@ -135,8 +137,8 @@ def save_model(folder: Path, model: Model, card: str) -> None:
             WEIGHTS: save(tensors),
             "config.json": json.dumps(config, indent=1).encode(),
             "provenance.json": json.dumps(model.provenance, indent=1).encode(),
-            "README.md": card.encode(),
         },
+        unlisted={CARD: card.encode()},
     )
 
 
@@ -208,7 +210,7 @@ def _read(folder: Path) -> dict[str, bytes]:
     """The files of a model, each as its manifest says; no other file is opened."""
     files = {}
     manifest = _parsed((folder / MANIFEST).read_bytes(), MANIFEST)
-    if set(manifest) != set(FILES):
+    if set(manifest) - {CARD} != set(FILES):  # it was listed once
         raise ValueError(f"{MANIFEST} does not list {', '.join(FILES)}")
     for name in FILES:
         place, expected = folder / name, manifest[name]

@@ -36,9 +36,12 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-def write_folder(folder: Path, files: dict[str, bytes]) -> None:
+def write_folder(
+    folder: Path, files: dict[str, bytes], *, unlisted: dict[str, bytes] | None = None
+) -> None:
     """Write files and their manifest to a new folder in one step.
 
+    `unlisted` files may be changed later: the manifest does not name them.
     A folder that is there already moves aside first and goes last, so that at every
     moment one of the two is whole.
     """
@@ -54,7 +57,7 @@ def write_folder(folder: Path, files: dict[str, bytes]) -> None:
     listed = json.dumps(manifest, indent=1, sort_keys=True).encode()
     make_folder(beside)
     try:
-        for name, data in {**files, MANIFEST: listed}.items():
+        for name, data in {**files, **(unlisted or {}), MANIFEST: listed}.items():
             write_bytes(beside / name, data)
         if folder.exists():
             os.rename(folder, old)
