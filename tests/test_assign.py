@@ -160,13 +160,14 @@ def test_hard_fixing_never_overfills(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_hard_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If every round fails, the loop still ends within the proven bound."""
+    """If every round fails, the loop ends within the proven bound: the fast answer."""
     failing = module._Found(None, Claim.STOPPED)  # noqa: SLF001 - injected failure
     monkeypatch.setattr(module, "_solve_rest", lambda *_: failing)
     problem = geometric(60, 5)
     plan = np.eye(5)[np.argmin(problem.cost, axis=1)]
     answer = assign_hard(problem, plan, AssignSettings(seconds=math.inf), NEVER)
-    assert answer.status is Status.NOT_FOUND
+    check(problem, answer)
+    assert "heuristic" in answer.note
     assert answer.rounds <= max_rounds(60, 0.1)
 
 

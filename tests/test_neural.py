@@ -202,16 +202,10 @@ def test_the_fleet_grows_until_an_assignment_exists() -> None:
 
 
 def test_hopeless_fleets_are_not_moved() -> None:
-    """Seeds move, and close assignments follow, for the shortest routes only."""
+    """Seeds move for the shortest routes only."""
     costs = {4: 1.0, 5: 1.005, 6: 1.2}
     seen = sent([4, 5, 6], lambda K: decoded(costs.get(K, 2.0)), recentre=1)
-    moved = [one for one in seen if isinstance(one, np.ndarray)]
-    close = [one for one in seen if isinstance(one, Scores)]
-    assert len(moved) == 2
-    assert [len(one.seeds) for one in close] == [4, 5]
-    assert all(one.effort == neural.CLOSE_EFFORT for one in close)
-    exact = sent([4], lambda K: decoded(1.0), recentre=1, assign="exact")
-    assert not any(isinstance(one, Scores) for one in exact)
+    assert sum(isinstance(one, np.ndarray) for one in seen) == 2
 
 
 @pytest.mark.parametrize(("threads", "used"), [(2, 1), (None, 3)])

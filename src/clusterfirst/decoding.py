@@ -30,7 +30,7 @@ from clusterfirst.scores import Scores
 from clusterfirst.tours.routing import QUICK, improve, members
 
 ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assignment
-SEARCH_EFFORT = 30  # many rounds of quick assignments beat few thorough ones
+SEARCH_EFFORT = 10  # many rounds of quick assignments beat few thorough ones
 QUICK_UP_TO = 2000  # customers
 REPAIR_SHARE = 0.2  # of the time left, above that
 FAST_SHARE = 0.5  # of the time left, so that a failure leaves time for another try
@@ -189,7 +189,7 @@ def _assigned(work: Work, problem: AssignProblem, scores: Scores) -> Assignment:
     if not timed:
         settings = replace(settings, seconds=math.inf, max_nodes=ASSIGN_NODES)
     if name == "fast":
-        return _fast(work, problem, settings, scores.effort or work.effort)
+        return _fast(work, problem, settings, work.effort)
     deadline = work.deadline.share(ASSIGN_SHARE)
     if name == "exact":
         return assign_exact(problem, settings, deadline)

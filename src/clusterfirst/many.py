@@ -213,23 +213,18 @@ def _asking_alike(batch: list[_Job]) -> list[list[int]]:
     for i, job in enumerate(batch):
         if isinstance(job.request, int):
             groups.setdefault((True, job.request), []).append(i)
-        elif isinstance(job.request, Scores):
-            groups.setdefault((False, 0), []).append(i)
         elif job.request is not None:
             groups.setdefault((False, len(job.request)), []).append(i)
     return list(groups.values())
 
 
 def _scores(router: Router, encoded: Encoded, some: list[_Job]) -> list[Scores]:
-    """Scores of jobs that ask for one fleet size, as many seeds, or have them."""
+    """Scores of jobs that all ask for one fleet size, or for as many given seeds."""
     from clusterfirst.networks.neural import score, score_at
 
     sizes = [job.request for job in some if isinstance(job.request, int)]
     if sizes:
         return score(router, encoded, sizes)
-    ready = [job.request for job in some if isinstance(job.request, Scores)]
-    if ready:
-        return ready
     seeds = [job.request for job in some if isinstance(job.request, np.ndarray)]
     return score_at(router, encoded, seeds)
 

@@ -45,7 +45,7 @@ class Work:
     seed: int = 0
     assign: str | None = None  # decoding by name; None: the method's own choice
     fleet: str = "best"
-    effort: int = 300  # of one fast assignment: exchanges proposed per customer
+    effort: int = 100  # of one fast assignment: exchanges proposed per customer
     mip_gap: float = 0.001  # at which exact, sparse and hard assignments may stop
     model: str | None = None  # weights for the neural method, by name or folder
     shots: int = 1  # seed sets the neural method tries at each fleet size

@@ -16,7 +16,6 @@ class Scores:
     cost: FloatArray  # (n, C), lower is better
     candidates: IntArray | None = None  # (n, C) seed numbers, -1 padded; None: C = K
     plan: FloatArray | None = None  # (n, K) transport plan Y, where asked for
-    effort: int | None = None  # of the fast assignment, where it is not the usual one
 
 
 class Scorer(Protocol):

@@ -145,6 +145,19 @@ def remember(board: Any) -> None:
 
 
 @kernel
+def restore(board: Any) -> None:
+    """Go back to the best feasible choice."""
+    for at in range(board.marks[0] - 1, -1, -1):
+        i = board.changed[at]
+        if board.choice[i] != board.best[i]:
+            put(board, i, board.best[i])
+    for at in range(board.marks[0]):
+        board.is_changed[board.changed[at]] = 0
+    board.marks[0] = 0
+    board.total[0] = board.total[1]
+
+
+@kernel
 def column(board: Any, i: int, j: int) -> int:
     """Column of vehicle j among the candidates of i, or -1."""
     for s in range(board.width[i]):

@@ -2,7 +2,8 @@
 
 The LP relaxation gives prices, a lower bound and an assignment that splits fewer
 customers than there are vehicles. Split customers go where most of them is, chains
-remove the overload that makes, annealed exchanges improve the rest. Everything is
+remove the overload that makes, annealed exchanges improve the rest, and groups of
+neighbouring vehicles are then assigned again as well as possible. Everything is
 counted, not timed: without a deadline equal input gives equal answers.
 """
 
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterfirst.assignment.chains import Board, make_board, relieve
+from clusterfirst.assignment.chains import Board, make_board, relieve, restore
 from clusterfirst.assignment.exchange import COOLING, cool, exchange
+from clusterfirst.assignment.groups import regroup
 from clusterfirst.assignment.prices import (
     IMPOSSIBLE,
     Transport,
@@ -30,17 +32,21 @@ from clusterfirst.instance import FloatArray, IntArray
 WIDTHS = (24, 96)  # candidates per customer tried on a dense problem, then all
 SHAKES = 6  # attempts at feasibility by exchanges when chains are stuck
 SMALL = 200  # customers up to which a hot annealing comes first: it costs little
-LEAST = 20_000  # exchanges proposed at any size
+LEAST = 5_000  # exchanges proposed at any size
+ROUND = 10  # exchanges per customer for each round of groups of vehicles
 LP_SHARE = 0.6  # of the time left; prices cut short still guide and bound
 PROVEN = 1e-9  # relative gap to the LP bound that counts as optimal
 
 
 @dataclass(frozen=True)
 class FastSettings:
-    """`effort` is the number of exchanges proposed per customer."""
+    """`effort` is the number of exchanges proposed per customer.
+
+    For every ten of them each vehicle is once assigned again with its neighbours.
+    """
 
     seed: int = 0
-    effort: int = 300
+    effort: int = 100
 
 
 def assign_fast(
@@ -161,3 +167,6 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     passes = [(3.0, 0.1, wall)] if n <= SMALL else []
     for hot, cold, height in [*passes, (0.1, 0.03, 1e3 * wall)]:
         cool(board, rng, proposals, (scale * hot, scale * cold, height), deadline)
+    if board.marks[0] >= 0:
+        restore(board)
+        regroup(board, rng, -(-settings.effort // ROUND), deadline)

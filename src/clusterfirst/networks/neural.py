@@ -36,10 +36,7 @@ THREADS_FROM = 2000  # customers from which the networks use more than one threa
 MORE_FLEETS = 4  # larger fleets tried one after the other if all before failed
 FLEET_STEP = 0.03
 SAME_FLEET = 0.003
-WORTH_MOVING = 0.01  # a fleet whose routes are this much longer is not tried further
-CLOSELY_UP_TO = 200  # customers
-CLOSELY = 2  # scores that are assigned again
-CLOSE_EFFORT = 3000
+WORTH_MOVING = 0.03  # a fleet whose routes are this much longer is not tried further
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 
 
@@ -151,9 +148,7 @@ def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreS
         asked = requests(work, fleets)
         request = next(asked)
         while request is not None:
-            if isinstance(request, Scores):
-                scores = request
-            elif isinstance(request, int):
+            if isinstance(request, int):
                 noise = SHOT_NOISE if shot else 0.0
                 scores = scorer(request, noise, work.seed + shot)
             else:
@@ -162,9 +157,8 @@ def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreS
             request = asked.send((scores, found))
 
 
-# What to decode next: scores for a fleet size, scores at given seeds, or scores that
-# are there already, with more effort. None: nothing.
-Request = int | IntArray | Scores | None
+# What to decode next: scores for a fleet size, or at given seeds. None: nothing.
+Request = int | IntArray | None
 Tried = tuple[Scores, Decoded | None]
 Requests = Generator[Request, Tried, None]
 
@@ -174,9 +168,7 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
 
     It is sent what was decoded and what became of it. Where few large customers fill
     the vehicles no assignment may exist near K_min: then the fleet grows until one
-    does, unless as few vehicles as possible were asked for. At last the scores that
-    led to the shortest routes are assigned again with more effort: a closer assignment
-    is worth 0.2 to 0.3 points of gap at N = 100, 0.1 at 200, nothing at 500 (LOG.md).
+    does, unless as few vehicles as possible were asked for.
     """
     tried: list[Tried] = []
     size = 0
@@ -199,11 +191,6 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
             ends = scores.seeds if found is None else far_ends(work.instance, found)
             if set(ends.tolist()) != set(scores.seeds.tolist()):
                 moving[number] = yield ends
-                tried.append(moving[number])
-    fast = (work.assign or "fast") == "fast"
-    if work.recentre and fast and work.instance.num_customers <= CLOSELY_UP_TO:
-        for scores, _ in sorted(tried, key=_cost)[:CLOSELY]:
-            yield replace(scores, effort=CLOSE_EFFORT)
     yield None
 
 

@@ -27,7 +27,6 @@ from clusterfirst.tours.routing import tours
 
 SEED = 0x5EED_0F_7A11D  # of validation instances; no label is drawn from it
 CHUNK = 32  # instances in one batch of the networks
-EFFORT = FastSettings(effort=300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +129,7 @@ def _cost_of(instance: Instance, scores: Scores) -> float:
         vehicles=len(scores.seeds),
         candidates=scores.candidates,
     )
-    found = assign_fast(problem, EFFORT, Deadline.never())
+    found = assign_fast(problem, FastSettings(), Deadline.never())
     if len(found.labels) and found.labels[0] < 0:
         return float("nan")
     verdict = judge(instance, Solution(tours(instance, found.labels)))
