@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.assignment import highs as module
+from clusterfirst.assignment.case import Found
 from clusterfirst.assignment.highs import (
     AssignSettings,
     assign_exact,
@@ -161,7 +162,7 @@ def test_hard_fixing_never_overfills(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hard_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """If every round fails, the loop ends within the proven bound: the fast answer."""
-    failing = module._Found(None, Claim.STOPPED)  # noqa: SLF001 - injected failure
+    failing = Found(None, Claim.STOPPED)
     monkeypatch.setattr(module, "_solve_rest", lambda *_: failing)
     problem = geometric(60, 5)
     plan = np.eye(5)[np.argmin(problem.cost, axis=1)]

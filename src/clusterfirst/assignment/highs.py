@@ -12,22 +12,13 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from clusterfirst.assignment.fast import FastSettings, assign_fast
-from clusterfirst.assignment.incumbent import is_within, shift_and_swap
+from clusterfirst.assignment.case import BoolArray, Case, Found
+from clusterfirst.assignment.incumbent import is_within
 from clusterfirst.assignment.mip import BinaryProgram, Claim, MipSettings, solve_binary
-from clusterfirst.assignment.prices import (
-    cheapest_first,
-    make_transport,
-    solve_transport,
-)
 from clusterfirst.assignment.problem import Assignment, AssignProblem, Status
 from clusterfirst.clock import Deadline
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.instance import FloatArray, IntArray
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,6 @@ class AssignSettings:
 
 
 PAPER = AssignSettings()
-ROUNDING = 1e-9  # of sums of costs
 SECONDS_PER_EDGE = 4e-6  # what HiGHS needs to take a model in before it can answer
 
 
@@ -59,12 +49,12 @@ def assign_exact(
     problem: AssignProblem, settings: AssignSettings, deadline: Deadline
 ) -> Assignment:
     """Solve on all candidate edges."""
-    case = _Case.of(problem)
+    case = Case.of(problem)
     deadline = _sooner(deadline, settings)
     reason = case.obvious()
     if reason:
         return case.failure(Status.INFEASIBLE, 1, reason)
-    start = case.quick(case.candidates, settings, deadline.share(0.5))
+    start = case.quick(case.candidates, settings.seed, deadline.share(0.5))
     edges = case.worthwhile(case.candidates >= 0, start, deadline.share(0.5))
     found = _solve(case, edges, start, settings, deadline)
     return case.answer(found, rounds=1)
@@ -74,12 +64,12 @@ def assign_quick(
     problem: AssignProblem, settings: AssignSettings, deadline: Deadline
 ) -> Assignment:
     """The heuristic start of the exact solve alone: milliseconds, no bound."""
-    case = _Case.of(problem)
+    case = Case.of(problem)
     reason = case.obvious()
     if reason:
         return case.failure(Status.INFEASIBLE, 1, reason)
     labels = case.heuristic(case.candidates, case.room, _sooner(deadline, settings))
-    return case.answer(_Found(labels, Claim.STOPPED), rounds=1)
+    return case.answer(Found(labels, Claim.STOPPED), rounds=1)
 
 
 def assign_sparse(
@@ -93,7 +83,7 @@ def assign_sparse(
     `plan` is Y-hat on the same (n, C) grid as the costs, or None: then only the
     cheapest vehicles count. At most 1 + log2(C) rounds, the last on all edges.
     """
-    case = _Case.of(problem)
+    case = Case.of(problem)
     deadline = _sooner(deadline, settings)
     reason = case.obvious()
     if reason:
@@ -110,7 +100,7 @@ def assign_sparse(
         edges = valid & (likely | (rank < k))
         time = deadline if last else deadline.share(0.5)
         masked = np.where(edges, case.candidates, -1)
-        start = case.quick(masked, settings, time.share(0.5))
+        start = case.quick(masked, settings.seed, time.share(0.5))
         edges = case.worthwhile(edges, start, time.share(0.5))
         found = _solve(case, edges, start, settings, time)
         if found.labels is not None or last:
@@ -135,7 +125,7 @@ def assign_hard(
     ceil(prune * fixed) random ones, so at most `max_rounds` rounds are needed; the
     last has nothing fixed.
     """
-    case = _Case.of(problem)
+    case = Case.of(problem)
     deadline = _sooner(deadline, settings)
     reason = case.obvious()
     if reason:
@@ -168,157 +158,28 @@ def max_rounds(customers: int, prune: float) -> int:
     return 2 + math.floor(math.log(max(customers, 1)) / -math.log1p(-prune))
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Verified labels or None, what is claimed about them, and a lower bound."""
-
-    labels: IntArray | None
-    claim: Claim
-    bound: float = -math.inf
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class _Case:
-    """A checked problem with explicit candidates."""
-
-    cost: FloatArray
-    candidates: IntArray
-    demands: IntArray
-    room: IntArray  # (K,)
-
-    @classmethod
-    def of(cls, problem: AssignProblem) -> _Case:
-        """Check everything HiGHS would swallow: shapes, numbers, ranges."""
-        cost = np.asarray(problem.cost, dtype=np.float64)
-        demands = np.asarray(problem.demands)
-        rule = ""
-        if cost.ndim != 2 or demands.shape != cost.shape[:1]:
-            rule = "costs (n, C) and demands (n,) are needed"
-        elif not np.issubdtype(demands.dtype, np.integer) or (demands < 0).any():
-            rule = "demands must be whole units of at least 0"
-        elif problem.vehicles < 0 or problem.capacity < 0:
-            rule = "vehicles and capacity must be at least 0"
-        elif problem.candidates is None and cost.shape[1] != problem.vehicles:
-            rule = "without candidates there is one cost column per vehicle"
-        if rule:
-            raise InputError(Problem("E411", "assignment", str(cost.shape), rule))
-        if problem.candidates is None:
-            columns = np.arange(problem.vehicles, dtype=np.int64)
-            candidates = np.broadcast_to(columns, cost.shape).copy()
-        else:
-            candidates = np.asarray(problem.candidates, dtype=np.int64)
-        if candidates.shape != cost.shape or (candidates >= problem.vehicles).any():
-            rule = "candidates must be vehicles on the same grid as the costs"
-            raise InputError(Problem("E411", "candidates", rule=rule))
-        if not np.isfinite(cost[candidates >= 0]).all():
-            rule = "the cost of a candidate must be a finite number"
-            raise InputError(Problem("E411", "assignment", "nan or inf", rule))
-        room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
-        return cls(cost, candidates, demands.astype(np.int64), room)
-
-    @property
-    def n(self) -> int:
-        return len(self.demands)
-
-    def obvious(self) -> str:
-        """A proof of infeasibility by arithmetic, in words, or nothing."""
-        if int(self.demands.sum()) > int(self.room.sum()):
-            return "total demand exceeds the capacity of all vehicles"
-        if self.n and self.demands.max() > self.room.max(initial=0):
-            return "a customer fits in no vehicle"
-        if not (self.candidates >= 0).any(axis=1).all():
-            return "a customer has no candidate vehicle"
-        return ""
-
-    def quick(
-        self, candidates: IntArray, settings: AssignSettings, deadline: Deadline
-    ) -> IntArray | None:
-        """The fast assignment on these edges; shifts and swaps where it fails."""
-        limits = int(self.room.max(initial=0)), len(self.room)
-        problem = AssignProblem(self.cost, self.demands, *limits, candidates)
-        answer = assign_fast(problem, FastSettings(settings.seed), deadline)
-        if math.isfinite(answer.cost):
-            return answer.labels
-        return self.heuristic(candidates, self.room, deadline)
-
-    def worthwhile(
-        self, edges: BoolArray, start: IntArray | None, deadline: Deadline
-    ) -> BoolArray:
-        """The edges that an assignment cheaper than `start` may use.
-
-        Whoever uses an edge pays its reduced cost on top of what the prices prove
-        for all assignments (reduced-cost fixing): nothing that is dropped can win.
-        """
-        if start is None:
-            return edges
-        vehicles = np.where(edges, self.candidates, -1)
-        limits = int(self.room.max()), len(self.room)
-        ordered = cheapest_first(self.cost, vehicles)
-        net = make_transport(*ordered, self.demands, limits)
-        solve_transport(net, deadline)
-        paid = self.cost + self.demands[:, None] * net.price[np.maximum(vehicles, 0)]
-        paid = np.where(edges, paid, np.inf)
-        least = paid.min(axis=1)
-        bound = least.sum() - net.capacity * net.price.sum()
-        room = (self.total(start) - bound) * (1 + ROUNDING) + ROUNDING * abs(bound)
-        own = self.candidates == start[:, None]
-        kept: BoolArray = edges & ((paid - least[:, None] <= room) | own)
-        return kept
-
-    def heuristic(
-        self, candidates: IntArray, room: IntArray, deadline: Deadline
-    ) -> IntArray | None:
-        return shift_and_swap(self.cost, candidates, self.demands, room, deadline)
-
-    def total(self, labels: IntArray) -> float:
-        """Cost of verified labels."""
-        if not self.n:
-            return 0.0
-        slots = np.argmax(self.candidates == labels[:, None], axis=1)
-        return float(self.cost[np.arange(self.n), slots].sum())
-
-    def failure(self, status: Status, rounds: int, note: str) -> Assignment:
-        nothing = np.full(self.n, -1, dtype=np.int64)
-        return Assignment(nothing, math.inf, status, math.inf, rounds, note)
-
-    def answer(self, found: _Found, rounds: int) -> Assignment:
-        if found.labels is None:
-            proven = found.claim is Claim.INFEASIBLE
-            status = Status.INFEASIBLE if proven else Status.NOT_FOUND
-            return self.failure(status, rounds, found.note)
-        cost = self.total(found.labels)
-        gap = (cost - found.bound) / max(abs(found.bound), 1e-12)
-        gap = max(gap, 0.0) if math.isfinite(found.bound) else math.inf
-        if not self.n:
-            gap = 0.0
-        optimal = found.claim is Claim.OPTIMAL
-        status = Status.OPTIMAL if optimal else Status.FEASIBLE
-        return Assignment(found.labels, cost, status, gap, rounds, found.note)
-
-
 def _not_worse_than_quick(
-    case: _Case, found: _Found, settings: AssignSettings, deadline: Deadline
-) -> _Found:
+    case: Case, found: Found, settings: AssignSettings, deadline: Deadline
+) -> Found:
     """What time cut short is no answer of the method: the fast one may be cheaper.
 
     HiGHS's first points on few edges cost up to three times the optimum (LOG.md).
     """
     if found.claim is not Claim.STOPPED:
         return found
-    start = case.quick(case.candidates, settings, deadline)
+    start = case.quick(case.candidates, settings.seed, deadline)
     if start is None:
         return found
     if found.labels is not None and case.total(found.labels) <= case.total(start):
         return found
-    return _Found(start, Claim.STOPPED, note="stopped by time: heuristic answer")
+    return Found(start, Claim.STOPPED, note="stopped by time: heuristic answer")
 
 
 def _sooner(deadline: Deadline, settings: AssignSettings) -> Deadline:
     return Deadline(min(deadline.at, Deadline.after(settings.seconds).at))
 
 
-def _surest(case: _Case, plan: FloatArray, tau: float) -> IntArray:
+def _surest(case: Case, plan: FloatArray, tau: float) -> IntArray:
     """Vehicle fixed for each customer, or -1; never more than fits."""
     known = np.where(case.candidates >= 0, plan, -np.inf)
     slots = known.argmax(axis=1) if case.n else np.zeros(0, dtype=np.int64)
@@ -335,16 +196,16 @@ def _surest(case: _Case, plan: FloatArray, tau: float) -> IntArray:
 
 
 def _solve_rest(
-    case: _Case, fixed: IntArray, settings: AssignSettings, deadline: Deadline
-) -> _Found:
+    case: Case, fixed: IntArray, settings: AssignSettings, deadline: Deadline
+) -> Found:
     """Solve for the customers that are not fixed, in the room that is left."""
     rest = np.flatnonzero(fixed < 0)
     left = case.room.copy()
     held = fixed >= 0
     np.subtract.at(left, fixed[held], case.demands[held])
-    part = _Case(case.cost[rest], case.candidates[rest], case.demands[rest], left)
+    part = Case(case.cost[rest], case.candidates[rest], case.demands[rest], left)
     if not len(rest):
-        return _Found(fixed.copy(), Claim.OPTIMAL, case.total(fixed))
+        return Found(fixed.copy(), Claim.OPTIMAL, case.total(fixed))
     start = part.heuristic(part.candidates, left, deadline.share(0.5))
     found = _solve(part, part.candidates >= 0, start, settings, deadline)
     if found.labels is None:
@@ -356,19 +217,19 @@ def _solve_rest(
 
 
 def _solve(
-    case: _Case,
+    case: Case,
     edges: BoolArray,
     start: IntArray | None,
     settings: AssignSettings,
     deadline: Deadline,
-) -> _Found:
+) -> Found:
     """HiGHS on these edges, started from `start`; the better verified point wins."""
     count = int(edges.sum())
     if not case.n:
-        return _Found(np.zeros(0, dtype=np.int64), Claim.OPTIMAL, 0.0)
+        return Found(np.zeros(0, dtype=np.int64), Claim.OPTIMAL, 0.0)
     if count > settings.max_edges or deadline.left() < count * SECONDS_PER_EDGE:
         note = "the program is too large for the time left: heuristic answer"
-        return _Found(start, Claim.STOPPED, note=note)
+        return Found(start, Claim.STOPPED, note=note)
     mip = MipSettings(settings.mip_gap, settings.max_nodes, settings.seed)
     program, rows, columns = _program(case, edges)
     warm = None if start is None else start[rows] == columns
@@ -378,16 +239,16 @@ def _solve(
         answer = solve_binary(program, replace(mip, presolve=False), deadline)
     labels = _verified(case, answer.point, rows, columns)
     if labels is None and answer.claim is Claim.INFEASIBLE and start is None:
-        return _Found(None, Claim.INFEASIBLE, note="HiGHS, with and without presolve")
+        return Found(None, Claim.INFEASIBLE, note="HiGHS, with and without presolve")
     if labels is None:
-        return _Found(start, Claim.STOPPED, note="HiGHS had no usable point")
+        return Found(start, Claim.STOPPED, note="HiGHS had no usable point")
     if start is not None and case.total(start) < case.total(labels):
         labels = start
     claim = Claim.OPTIMAL if answer.claim is Claim.OPTIMAL else Claim.STOPPED
-    return _Found(labels, claim, answer.bound)
+    return Found(labels, claim, answer.bound)
 
 
-def _program(case: _Case, edges: BoolArray) -> tuple[BinaryProgram, IntArray, IntArray]:
+def _program(case: Case, edges: BoolArray) -> tuple[BinaryProgram, IntArray, IntArray]:
     """One column per edge: in its customer's row (= 1) and its vehicle's (<= room)."""
     rows, slots = np.nonzero(edges)
     columns = case.candidates[rows, slots]
@@ -406,7 +267,7 @@ def _program(case: _Case, edges: BoolArray) -> tuple[BinaryProgram, IntArray, In
 
 
 def _verified(
-    case: _Case, point: BoolArray | None, rows: IntArray, columns: IntArray
+    case: Case, point: BoolArray | None, rows: IntArray, columns: IntArray
 ) -> IntArray | None:
     """Labels of a 0/1 point if it really is an assignment within capacity."""
     if point is None or len(point) != len(rows):

@@ -318,6 +318,23 @@ def priced(net: Transport, cost: FloatArray) -> FloatArray:
     return np.where(net.vehicle < 0, np.inf, cost + net.demands[:, None] * price)
 
 
+def reduced_costs(
+    cost: FloatArray,
+    vehicle: IntArray,
+    demands: IntArray,
+    limits: tuple[int, int],
+    deadline: Deadline,
+) -> tuple[FloatArray, float]:
+    """(n, C) what using each candidate adds to the bound, and the bound itself."""
+    net = make_transport(*cheapest_first(cost, vehicle), demands, limits)
+    solve_transport(net, deadline)
+    price = net.price[np.maximum(vehicle, 0)]
+    paid = np.where(vehicle < 0, np.inf, cost + demands[:, None] * price)
+    least = paid.min(axis=1)
+    bound = float(least.sum() - net.capacity * net.price.sum())
+    return paid - least[:, None], bound
+
+
 def lower_bound(net: Transport, cost: FloatArray) -> float:
     """What the prices prove: no assignment on these candidates is cheaper."""
     cheapest = priced(net, cost).min(axis=1)
