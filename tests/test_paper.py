@@ -16,6 +16,7 @@ from clusterfirst.cli import main
 from clusterfirst.errors import InputError
 from clusterfirst.instance import Instance
 from clusterfirst.networks.model_folder import Model, save_model
+from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.paper import desk as desk_module
 from clusterfirst.paper import grids, plans, shots, variants
 from clusterfirst.paper import mip_gaps as mip_module
@@ -141,6 +142,17 @@ def test_every_decoding_and_both_fleets_give_judged_answers(
         for place, gap in first.gaps.items():
             assert second.gaps[place] <= gap + 1e-9
         assert not first.unfinished
+
+
+def test_decoding_is_the_papers(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Customers are scored at the decoded seeds only: `solve` moves them, this not."""
+    moved = lambda *_: pytest.fail("scored at other seeds")  # noqa: E731
+    monkeypatch.setattr(NeuralScorer, "at", moved)
+    desk, _ = new_desk(tmp_path, folders)
+    desk.run([EXACT])
+    assert isinstance(desk.result(EXACT), Measured)
 
 
 def test_an_answer_the_judge_refuses_is_no_answer(
