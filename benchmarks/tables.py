@@ -109,16 +109,18 @@ TABLES = (
         "city-100",
         "The paper's city, N = 100",
         Part(128, (0.3,)),
-        Part(32, (1.0,)),
+        Part(32, (0.3, 1.0)),
     ),
     Table(
         "city-200",
         "The paper's city, N = 200",
         Part(24, (1.0,)),
-        Part(24, (1.0,)),
+        Part(24, (0.3, 1.0)),
         whole=True,
     ),
-    Table("X", "X, the half at hand (50 of 100)", Part(50, (1.0,)), Part(50, (1.0,))),
+    Table(
+        "X", "X, the half at hand (50 of 100)", Part(50, (1.0,)), Part(50, (0.3, 1.0))
+    ),
     Table(
         "clustered-10000",
         "N = 10,000 in a clustered city of 20,000 locations",
@@ -135,22 +137,30 @@ TABLES = (
         starts=("savings+polish",),
         whole=True,
     ),
-    Table("lehd500", "LEHD CVRP500", Part(128, (1.0,)), Part(32, (1.0,))),
-    Table("lehd200", "LEHD CVRP200", Part(128, (0.3,)), Part(32, (1.0,))),
+    Table("lehd500", "LEHD CVRP500", Part(128, (1.0,)), Part(32, (0.3, 1.0))),
+    Table("lehd200", "LEHD CVRP200", Part(128, (0.3,)), Part(32, (0.3, 1.0))),
     Table(
         "cvrp100",
         "CVRP100",
         Part(100, (0.3,)),
-        Part(32, (1.0,)),
+        Part(32, (0.3, 1.0)),
         alone=1000,
         references="hgs:2",
     ),
     Table(
-        "cvrp1000", "CVRP1000", Part(16, (1.0,)), Part(16, (1.0,)), references="hgs:60"
+        "cvrp1000",
+        "CVRP1000",
+        Part(16, (1.0,)),
+        Part(16, (0.3, 1.0)),
+        references="hgs:60",
     ),
-    Table("xml100", "XML100", Part(100, (0.3,)), Part(32, (1.0,)), alone=1000),
+    Table("xml100", "XML100", Part(100, (0.3,)), Part(32, (0.3, 1.0)), alone=1000),
     Table(
-        "belem", "Belem days", Part(32, (1.0,)), Part(32, (1.0,)), references="hgs:10"
+        "belem",
+        "Belem days",
+        Part(32, (1.0,)),
+        Part(32, (0.3, 1.0)),
+        references="hgs:10",
     ),
 )
 
