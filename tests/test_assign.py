@@ -6,6 +6,7 @@ import itertools
 import math
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.assignment import highs as module
-from clusterfirst.assignment.case import Found
+from clusterfirst.assignment.case import Case, Found
+from clusterfirst.assignment.fast import FastSettings, assign_fast
 from clusterfirst.assignment.highs import (
     AssignSettings,
     assign_exact,
@@ -170,6 +172,42 @@ def test_hard_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     check(problem, answer)
     assert "heuristic" in answer.note
     assert answer.rounds <= max_rounds(60, 0.1)
+
+
+def test_time_cut_short_is_not_worse_than_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poor first point of HiGHS is no answer: the fast assignment is cheaper."""
+    problem = geometric(60, 5)
+    worst = assign_fast(replace(problem, cost=-problem.cost), FastSettings(), NEVER)
+    poor = Found(worst.labels, Claim.STOPPED)
+    monkeypatch.setattr(module, "_solve", lambda *_: poor)
+    monkeypatch.setattr(module, "_solve_rest", lambda *_: poor)
+    plan = np.eye(5)[np.argmin(problem.cost, axis=1)]
+    fast = assign_fast(problem, FastSettings(), NEVER)
+    assert worst.labels.tolist() != fast.labels.tolist()
+    for answer in (
+        assign_sparse(problem, plan, TIGHT, NEVER),
+        assign_hard(problem, plan, TIGHT, NEVER),
+    ):
+        check(problem, answer)
+        assert answer.cost <= fast.cost + 1e-9
+
+
+def test_only_edges_that_can_win_are_kept() -> None:
+    """What reduced costs rule out is in no assignment as cheap as the best one."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = AssignProblem(rng.random((6, 3)), rng.integers(1, 9, 6), 14, 3)
+        best = brute_force(problem)
+        start = assign_fast(problem, FastSettings(), NEVER)
+        if not math.isfinite(best):
+            continue
+        case = Case.of(problem)
+        kept = case.worthwhile(case.candidates >= 0, start.labels, NEVER)
+        for labels in itertools.product(range(3), repeat=6):
+            loads = np.bincount(labels, problem.demands, 3)
+            cost = problem.cost[np.arange(6), labels].sum()
+            if (loads <= 14).all() and cost <= start.cost:
+                assert kept[np.arange(6), labels].all()
 
 
 def test_sparse_grows_until_feasible() -> None:

@@ -88,6 +88,7 @@ def assign_sparse(
     reason = case.obvious()
     if reason:
         return case.failure(Status.INFEASIBLE, 1, reason)
+    quick = case.quick(case.candidates, settings.seed, deadline.share(0.3))
     rank = np.argsort(np.argsort(case.cost, axis=1, kind="stable"), axis=1)
     valid = case.candidates >= 0
     likely = np.zeros_like(valid) if plan is None else plan >= settings.tau_low
@@ -106,7 +107,7 @@ def assign_sparse(
         if found.labels is not None or last:
             break
         k *= 2
-    found = _not_worse_than_quick(case, found, settings, deadline)
+    found = _not_worse(case, found, quick)
     if found.claim is Claim.OPTIMAL and not last:
         found = replace(found, claim=Claim.STOPPED)  # optimal on fewer edges only
     return case.answer(found, rounds)
@@ -130,6 +131,7 @@ def assign_hard(
     reason = case.obvious()
     if reason:
         return case.failure(Status.INFEASIBLE, 1, reason)
+    quick = case.quick(case.candidates, settings.seed, deadline.share(0.3))
     fixed = _surest(case, plan, settings.tau_high)
     rng = np.random.default_rng(settings.seed)
     pruning = deadline.share(0.7)  # the rest is for the round with nothing fixed
@@ -147,7 +149,7 @@ def assign_hard(
         fixed[free] = -1
         if pruning.passed():
             fixed[:] = -1
-    found = _not_worse_than_quick(case, found, settings, deadline)
+    found = _not_worse(case, found, quick)
     if found.claim is Claim.OPTIMAL and count:
         found = replace(found, claim=Claim.STOPPED)  # optimal given what was fixed
     return case.answer(found, rounds)
@@ -158,21 +160,16 @@ def max_rounds(customers: int, prune: float) -> int:
     return 2 + math.floor(math.log(max(customers, 1)) / -math.log1p(-prune))
 
 
-def _not_worse_than_quick(
-    case: Case, found: Found, settings: AssignSettings, deadline: Deadline
-) -> Found:
+def _not_worse(case: Case, found: Found, quick: IntArray | None) -> Found:
     """What time cut short is no answer of the method: the fast one may be cheaper.
 
     HiGHS's first points on few edges cost up to three times the optimum (LOG.md).
     """
-    if found.claim is not Claim.STOPPED:
+    if found.claim is not Claim.STOPPED or quick is None:
         return found
-    start = case.quick(case.candidates, settings.seed, deadline)
-    if start is None:
+    if found.labels is not None and case.total(found.labels) <= case.total(quick):
         return found
-    if found.labels is not None and case.total(found.labels) <= case.total(start):
-        return found
-    return Found(start, Claim.STOPPED, note="stopped by time: heuristic answer")
+    return Found(quick, Claim.STOPPED, note="stopped by time: heuristic answer")
 
 
 def _sooner(deadline: Deadline, settings: AssignSettings) -> Deadline:
