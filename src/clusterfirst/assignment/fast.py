@@ -34,6 +34,7 @@ SHAKES = 6  # attempts at feasibility by exchanges when chains are stuck
 SMALL = 200  # customers up to which a hot annealing comes first: it costs little
 LEAST = 5_000  # exchanges proposed at any size
 ROUND = 10  # exchanges per customer for each round of groups of vehicles
+GROUPS = 3000  # in all, or one round: at 10,000 customers they would take a second
 LP_SHARE = 0.6  # of the time left; prices cut short still guide and bound
 PROVEN = 1e-9  # relative gap to the LP bound that counts as optimal
 
@@ -169,4 +170,5 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
         cool(board, rng, proposals, (scale * hot, scale * cold, height), deadline)
     if board.marks[0] >= 0:
         restore(board)
-        regroup(board, rng, -(-settings.effort // ROUND), deadline)
+        most = max(1, GROUPS // len(board.load))
+        regroup(board, rng, min(-(-settings.effort // ROUND), most), deadline)
