@@ -26,14 +26,11 @@ from clusterfirst.labels.making import (
 )
 from clusterfirst.labels.shards import read_shards, shard_paths
 from clusterfirst.labels.sources import city_days, public_set, world
-from clusterfirst.sampling import sample_city
-from test_labels import bytes_of
+from test_labels import CITY, bytes_of
 
 needs_hygese = pytest.mark.skipif(
     importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"
 )
-CITY = sample_city(60, seed=5, name="Testville")
-SHARED = Path("/work/shared/data/city")
 PATIENCE = 100.0  # seconds; guards against hangs
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,8 @@ from clusterfirst.labels.sources import Source, city_days, public_set, uniform, 
 from clusterfirst.sampling import sample_city
 from clusterfirst.solution import Solution, judge
 
-needs_hygese = pytest.mark.skipif(
-    importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"
-)
 CITY = sample_city(60, seed=5, name="Testville")
 SHARED = Path("/work/shared/data/city")
-PATIENCE = 100.0  # seconds; guards against hangs
 
 
 def _trivial(

@@ -143,7 +143,7 @@ def decode_seeds(
 
 
 @numba.njit(cache=True)
-def _dot(contrast, i, j):  # type: ignore[no-untyped-def]  # compiled
+def _dot(contrast: Any, i: int, j: int) -> Any:
     """Inner product of two rows, added up in one fixed order.
 
     BLAS adds by the alignment of the rows in memory, so an instance in a batch could
@@ -160,7 +160,15 @@ def _dot(contrast, i, j):  # type: ignore[no-untyped-def]  # compiled
 
 
 @numba.njit(cache=True, nogil=True)
-def _decode(score, contrast, demands, count, fill, reserve, around):  # type: ignore[no-untyped-def]  # compiled
+def _decode(
+    score: Any,
+    contrast: Any,
+    demands: Any,
+    count: Any,
+    fill: Any,
+    reserve: bool,
+    around: Any,
+) -> Any:
     """Lines 7 to 22 of Algorithm 1 over one instance."""
     n = len(score)
     free = np.ones(n, dtype=np.bool_)
