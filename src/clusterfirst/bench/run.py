@@ -132,7 +132,10 @@ def answer(run: Run) -> Answer:
                 seed=run.seed,
                 model=method.weights(run.model),
             )
-            routes = solve(run.instance, options).solution
+            result = solve(run.instance, options)
+            routes, reason = result.solution, result.details.get("instead", "")
+            if reason and not method.polish:
+                routes = None  # somebody else's answer is not this method's
     except ClusterfirstError as error:
         reason = str(error.problems[0])
     except Exception as error:  # a bug in one run must not end a comparison of hours
