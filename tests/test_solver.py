@@ -378,6 +378,10 @@ def test_proofs_beyond_few_customers() -> None:
         (200, None, SolveOptions(assign="exact"), [4, 5]),  # as the paper has it
         (200, 5, SolveOptions(), [4, 5]),
         (200, 4, SolveOptions(), [4]),
+        (5000, None, SolveOptions(), [103, 102, 101]),  # many, full: large ones first
+        (5000, 102, SolveOptions(), [102, 101]),
+        (5000, None, SolveOptions(fleet="kmin"), [100]),
+        (2460, None, SolveOptions(), [50, 51]),  # 98.4 % full
     ],
 )
 def test_fleet_sizes(
