@@ -171,7 +171,7 @@ def test_infeasible_is_proven_in_words() -> None:
 def test_not_found_is_not_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     """If neither packing nor method finds routes, the error says not found."""
     warm_up()
-    monkeypatch.setattr(solver, "_packed", lambda _: None)
+    monkeypatch.setattr(solver, "some_packing", lambda _: None)
     monkeypatch.setattr(solver, "_run_method", lambda *_: None)
     rng = np.random.default_rng(0)
     # Next fit by angle needs more than the fewest vehicles here.

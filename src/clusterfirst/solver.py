@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.assignment.packing import pack
 from clusterfirst.classical.exact import optimal_routes
 from clusterfirst.clock import Deadline
 from clusterfirst.decoding import warm_fallbacks
 from clusterfirst.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.instance import Instance
 from clusterfirst.method import Work
+from clusterfirst.safe_start import safe_routes, some_packing
 from clusterfirst.search.repair import repair_routes
 from clusterfirst.solution import Solution, Verdict, judge
 from clusterfirst.solve_options import (
@@ -37,7 +37,7 @@ from clusterfirst.solve_options import (
     SolveOptions,
     key_of,
 )
-from clusterfirst.tours.routing import QUICK, Clusters, TourSettings, improve, members
+from clusterfirst.tours.routing import Clusters, TourSettings, improve
 
 __all__ = [
     "ASSIGNMENTS",
@@ -133,7 +133,7 @@ def _warm_once(method: str, model: str | None) -> None:
     _run_method(work, method)
     if method == DEFAULT_METHOD:
         _run_method(Work(toy, Deadline.never(), iterations=1), "savings")
-    _safe_routes(toy, None, Deadline.after(1.0))
+    safe_routes(toy, None, Deadline.after(1.0))
     if not METHODS[key_of(method)].startswith(PEERS):
         from clusterfirst.search.polish import warm_up as warm_up_polish
         from clusterfirst.search.reassign import warm_up as warm_up_reassign
@@ -243,20 +243,20 @@ def _search(work: Work, options: SolveOptions, whole: Deadline) -> None:
     packed = None
     if work.instance.vehicles is not None:
         with work.stage("packing"):
-            packed = _packed(work)
+            packed = some_packing(work)
     many = work.instance.num_customers >= SAFE_FIRST
     safe = math.inf
     if work.best is None and (many or packed is not None):
         with work.stage("safe start"):
             soon = work.deadline.share(0.2)
-            safe = work.offer(_safe_routes(work.instance, packed, soon))
+            safe = work.offer(safe_routes(work.instance, packed, soon))
     if not work.decided:
         _run_method(work, _first_method(work, options))
     if math.isfinite(safe) and work.best_cost == safe:
         _instead(work, options, whole)
     if work.best is None:
         work.notes.append(f"{options.method} found no routes: a safe answer is given")
-        work.offer(_safe_routes(work.instance, packed, whole))
+        work.offer(safe_routes(work.instance, packed, whole))
     if work.best is None:
         rule = "no packing into them was found in time; it is not proven infeasible"
         got = f"a limit of {work.instance.vehicles}"
@@ -364,7 +364,7 @@ def _finish(
                 f"the answer of {options.method} was wrong ({verdict.violations[0]}); "
                 "a safe answer is given instead; please report this"
             )
-            safe = _safe_routes(work.instance, _packed(work), Deadline.after(1.0))
+            safe = safe_routes(work.instance, some_packing(work), Deadline.after(1.0))
             solution = Solution(route.tolist() for route in safe).canonical()
             verdict = judge(work.instance, solution)
     status = "feasible; found by a heuristic, optimality is not proven"
@@ -385,40 +385,3 @@ def _finish(
         work.notes,
         work.details,
     )
-
-
-def _packed(work: Work) -> np.ndarray[Any, Any] | None:
-    """Some packing into the limited fleet; None if not found; raises if impossible."""
-    instance = work.instance
-    if instance.vehicles is None:
-        return None
-    try:
-        return pack(
-            instance.demand_units[1:],
-            instance.capacity_units,
-            work.fleet_limit,
-            work.deadline.share(0.5),
-        )
-    except NotFoundInTimeError:
-        return None
-
-
-def _safe_routes(
-    instance: Instance, packed: np.ndarray[Any, Any] | None, deadline: Deadline
-) -> Clusters:
-    """Feasible routes whatever happens: the given packing, or next fit by angle."""
-    if packed is None:
-        order = np.arange(1, instance.num_customers + 1)
-        if instance.coords is not None:
-            away = instance.plane[1:] - instance.plane[0]
-            order = np.argsort(np.arctan2(away[:, 1], away[:, 0]), kind="stable") + 1
-        packed = np.empty(instance.num_customers, dtype=np.int64)
-        vehicle, load = 0, 0
-        for row, units in zip(
-            order.tolist(), instance.demand_units[order].tolist(), strict=True
-        ):
-            if load + units > instance.capacity_units:
-                vehicle, load = vehicle + 1, 0
-            packed[row - 1] = vehicle
-            load += units
-    return improve(instance, members(packed), True, QUICK, deadline)
