@@ -27,6 +27,9 @@ from clusterfirst.networks.inputs import (
 from clusterfirst.networks.layers import MLP, Encoder, EncoderShape
 
 PAIR_HIDDEN = 32
+TEMPERATURE = 0.1  # of the contrastive space; the paper gives none
+FADE = 0.5  # how much of a probable fellow's score is lost to the seed of its route
+SURE = 0.98  # no probability above
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ class PackingRule:
     The paper fills to Q among all customers. Filling to the mean load instead makes
     an extra vehicle real (with Q the pool is often empty before its turn), and
     packing among neighbours only keeps far customers, which may look alike to a
-    local network, out of it.
+    local network, out of it. Then neighbours that are left over although they seem
+    to be of the seed's route also become less likely seeds themselves.
     """
 
     fill: str = "capacity"  # or "mean"
@@ -130,7 +134,7 @@ def decode_seeds(
     One row of similarities is computed at a time, so memory stays O(n).
     """
     chosen: Any = _decode(
-        np.ascontiguousarray(score, dtype=np.float32),
+        -np.logaddexp(0.0, -score.astype(np.float64)),  # log of the probability
         np.ascontiguousarray(contrast, dtype=np.float32),
         np.ascontiguousarray(demands, dtype=np.int64),
         np.int64(limits.seeds),
@@ -169,35 +173,36 @@ def _decode(
     reserve: bool,
     around: Any,
 ) -> Any:
-    """Lines 7 to 22 of Algorithm 1 over one instance."""
+    """Lines 7 to 22 of Algorithm 1 over one instance; changes `score`."""
     n = len(score)
     free = np.ones(n, dtype=np.bool_)
     seeds = np.full(count, -1, dtype=np.int64)
-    order = np.argsort(-score, kind="mergesort")
-    at = 0
     left = n
     everyone = np.arange(n)
     for k in range(count):
-        while at < n and not free[order[at]]:
-            at += 1
-        if at == n:
+        if left == 0:
             break
-        seed = order[at]
+        seed = -1
+        for i in range(n):
+            if free[i] and (seed < 0 or score[i] > score[seed]):
+                seed = i
         seeds[k] = seed
         free[seed] = False
         left -= 1
         load = demands[seed]
+        near = everyone[free]
         if around.shape[1] > 0:
             near = around[seed]
             near = near[near >= 0]
-            pool = near[free[near]]
-        else:
-            pool = everyone[free]
-        similarity = np.empty(len(pool), dtype=np.float32)
-        for i in range(len(pool)):
-            similarity[i] = _dot(contrast, pool[i], seed)
+        similarity = np.empty(len(near), dtype=np.float32)
+        for i in range(len(near)):
+            similarity[i] = _dot(contrast, near[i], seed)
+        if around.shape[1] > 0:
+            _fade(score, near, similarity, max(0.0, n / count - 1))
         for i in np.argsort(-similarity, kind="mergesort"):
-            customer = pool[i]
+            customer = near[i]
+            if not free[customer]:
+                continue
             if reserve and left < count - k:
                 break  # as many customers are left as seeds
             # What does not fit is skipped; it does not end the packing.
@@ -206,3 +211,18 @@ def _decode(
                 free[customer] = False
                 left -= 1
     return seeds
+
+
+@numba.njit(cache=True)
+def _fade(score: Any, near: Any, similarity: Any, fellows: float) -> None:
+    """Lower the scores of a seed's neighbours by how likely they share its route.
+
+    The contrastive loss makes softmax(similarity / temperature) a guess at which of
+    them are its fellows; of these there are as many as a mean route has.
+    """
+    if len(near) == 0:
+        return
+    share = np.exp((similarity - similarity.max()) / TEMPERATURE)
+    share *= fellows / share.sum()
+    for i in range(len(near)):
+        score[near[i]] += FADE * np.log(1 - min(SURE, share[i]))

@@ -16,7 +16,7 @@ from torch.nn import functional
 from clusterfirst.networks.cluster import ClusterOutput
 from clusterfirst.networks.layers import gather_rows
 from clusterfirst.networks.model import Router
-from clusterfirst.networks.seeds import SeedOutput
+from clusterfirst.networks.seeds import TEMPERATURE, SeedOutput
 from clusterfirst.networks.transport import (
     SinkhornSettings,
     TransportProblem,
@@ -36,7 +36,7 @@ class LossSettings:
     """Weights and temperatures; the defaults are ours, `paper` overrides them."""
 
     contrast_weight: float = 1.0  # the paper's 0.05 times its sum over N = 100 is 5
-    contrast_temperature: float = 0.1  # the paper gives none
+    contrast_temperature: float = TEMPERATURE
     bce: bool = True
     transport: Literal["closed-form", "unrolled"] = "closed-form"
     transport_weight: float = 1.0
