@@ -233,6 +233,38 @@ def no_answer(work: Work) -> None:
     """A method that has run out of time."""
 
 
+def everyone_alone(work: Work) -> None:
+    """A method whose answer is worse than any safe one."""
+    work.offer([np.array([i]) for i in range(1, work.instance.num_customers + 1)])
+
+
+def interrupted_early(work: Work) -> None:
+    """Ctrl-C before the method has anything."""
+    raise KeyboardInterrupt
+
+
+def test_the_answer_of_a_method_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shorter safe start is no answer of the method; with polish it is a start."""
+    day = town(solver.SAFE_FIRST)
+    monkeypatch.setitem(solver.METHODS, "sweep", "test_solver:everyone_alone")
+    options = SolveOptions(method="sweep", polish=False, iterations=1)
+    result = solve(day, options)
+    assert len(result.solution.routes) == day.num_customers
+    polished = solve(day, SolveOptions(method="sweep", iterations=1))
+    assert len(polished.solution.routes) < day.num_customers
+    assert not any("W205" in note for note in [*result.notes, *polished.notes])
+
+
+def test_interrupt_before_the_method_has_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a large day there is an answer all the same."""
+    monkeypatch.setitem(solver.METHODS, "sweep", "test_solver:interrupted_early")
+    result = solve(town(solver.SAFE_FIRST), SolveOptions(method="sweep", iterations=1))
+    assert result.interrupted
+    assert result.verdict.feasible
+
+
 def test_interrupt_returns_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C after a first answer returns it, marked; before one it is passed on."""
     warm_up()

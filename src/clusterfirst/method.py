@@ -96,6 +96,11 @@ class Work:
             spent = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
+    def insure(self, routes: Clusters) -> None:
+        """Keep routes for a Ctrl-C; any answer of the method replaces them."""
+        if len(routes) <= self.fleet_limit and fit(self.instance, routes):
+            self.best = routes
+
     def offer(self, routes: Clusters) -> float:
         """Keep routes that serve everyone if they are the best; return their cost.
 
