@@ -1,0 +1,67 @@
+"""Answers where a method has none of its own in time, and its own where it has one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clusterfirst import solver
+from clusterfirst.bench import run as bench_run
+from clusterfirst.method import Work
+from clusterfirst.solver import SolveOptions, solve
+from test_solver import town
+
+
+@pytest.mark.parametrize("polish", [True, False])
+def test_savings_answer_where_a_method_had_no_time(
+    polish: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On large days savings answer instead, a note says so, and a bench says no."""
+    day = town(solver.SAFE_FIRST)
+    savings = solve(day, SolveOptions(method="savings", polish=False, iterations=1))
+    monkeypatch.setitem(solver.METHODS, "sweep", "test_safe_start:no_answer")
+    name = "sweep+polish" if polish else "sweep"
+    options = SolveOptions(method="sweep", polish=polish, iterations=1)
+    result = solve(day, options)
+    assert result.verdict.cost <= savings.verdict.cost
+    assert any("W205" in note and "savings" in note for note in result.notes)
+    found = bench_run.answer(bench_run.Run(day, name, 2.0, seed=0))
+    assert "W205" in found.reason
+    assert (found.routes is not None) == polish
+
+
+def no_answer(work: Work) -> None:
+    """A method that has run out of time."""
+
+
+def everyone_alone(work: Work) -> None:
+    """A method whose answer is worse than any safe one."""
+    work.offer([np.array([i]) for i in range(1, work.instance.num_customers + 1)])
+
+
+def interrupted_early(work: Work) -> None:
+    """Ctrl-C before the method has anything."""
+    raise KeyboardInterrupt
+
+
+def test_the_answer_of_a_method_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shorter safe start is no answer of the method; with polish it is a start."""
+    day = town(solver.SAFE_FIRST)
+    monkeypatch.setitem(solver.METHODS, "sweep", "test_safe_start:everyone_alone")
+    options = SolveOptions(method="sweep", polish=False, iterations=1)
+    result = solve(day, options)
+    assert len(result.solution.routes) == day.num_customers
+    polished = solve(day, SolveOptions(method="sweep", iterations=1))
+    assert len(polished.solution.routes) < day.num_customers
+    assert not any("W205" in note for note in [*result.notes, *polished.notes])
+
+
+def test_interrupt_before_the_method_has_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a large day there is an answer all the same."""
+    monkeypatch.setitem(solver.METHODS, "sweep", "test_safe_start:interrupted_early")
+    result = solve(town(solver.SAFE_FIRST), SolveOptions(method="sweep", iterations=1))
+    assert result.interrupted
+    assert result.verdict.feasible
+    assert any("W205" in note for note in result.notes)
