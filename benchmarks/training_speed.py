@@ -29,15 +29,15 @@ from clusterfirst.training.loop import TrainConfig, Trainer
 
 CITY = sample_city(3000, seed=1)
 THREE = {"seed_layers": 3, "cluster_layers": 3}
+SIX = {"seed_layers": 6, "cluster_layers": 6}
 PSI = {"psi_rows": 3001, "psi_width": 64}
+PLAIN = CONFIGS["city-one-layer"]  # the paper's layers, without dropout
 NETWORKS: dict[str, ModelConfig] = {
-    "psi-6+6": replace(CONFIGS["city"], **PSI),
-    "xy-6+6": replace(CONFIGS["city"], input="xy"),
-    "psi-3+3": replace(CONFIGS["city"], **PSI, **THREE),
-    "xy-3+3": replace(CONFIGS["city"], input="xy", **THREE),
-    "relative-3+3": replace(
-        CONFIGS["general"], heads=8, feedforward=512, pair_width=16, **THREE
-    ),
+    "psi-6+6": replace(PLAIN, **PSI, **SIX),
+    "xy-6+6": replace(PLAIN, input="xy", **SIX),
+    "psi-3+3": replace(PLAIN, **PSI, **THREE),
+    "xy-3+3": replace(PLAIN, input="xy", **THREE),
+    "relative-3+3": replace(CONFIGS["general"], **THREE),
     "general-4+4": CONFIGS["general"],
     "paper-psi-6+6": replace(CONFIGS["paper"], **PSI),
 }
