@@ -5,12 +5,11 @@
 #
 # WORLD: clusterfirst label world --seed 20261115 --customers 100|200|400|1000 (labels/world
 # in this repository is a part of it); CITY100, CITY400: labels of the bundled city, made
-# here or imported. The world is named four times so that it weighs about as much as the
-# city. Machine: two cores. Validation: days and world instances of a seed of their own;
+# here or imported. Machine: two cores. Validation: days and world instances of a seed of their own;
 # shared/data is for reporting only.
 set -eu
 world=$1 city=$2 large=$3 out=$4
 shift 4
 exec clusterfirst train --config general --labels "$city" --labels "$large" \
-  --labels "$world" --labels "$world" --labels "$world" --labels "$world" \
+  --labels "$world" \
   --out "$out" --export "$out/model" --export-weights runs/state/general "$@"

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clusterfirst.cli import main
 from clusterfirst.errors import InputError, InputWarning
 from clusterfirst.labels.making import (
     LabelOptions,
@@ -25,7 +26,7 @@ from clusterfirst.labels.making import (
     read_labels,
 )
 from clusterfirst.labels.shards import read_shards, shard_paths
-from clusterfirst.labels.sources import city_days, public_set, world
+from clusterfirst.labels.sources import city_days, public_set, uniform, world
 from test_labels import CITY, bytes_of
 
 needs_hygese = pytest.mark.skipif(
@@ -185,3 +186,24 @@ def test_our_own_polish_teaches(tmp_path: Path) -> None:
         assert np.array_equal(found.groups[30].route, twin.groups[30].route)
         costs.append(found.groups[30].cost.sum())
     assert costs[1] <= costs[0] * 1.02
+
+
+@pytest.mark.parametrize("source", ["world", "cvrp100"])
+def test_a_capacity_is_never_ignored(
+    source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where instances have capacities of their own, --capacity is an error."""
+    words = ["label", source, "--capacity", "250", "--iterations", "1"]
+    assert main([*words, "--out", str(tmp_path / "labels")]) == 2
+    assert "E404 --capacity" in capsys.readouterr().err
+    assert not (tmp_path / "labels").exists()
+
+
+def test_uniform_maps_have_the_capacity_asked_for() -> None:
+    """The same maps and demands as with the paper's capacity."""
+    usual, roomy = uniform(seed=3), uniform(seed=3, capacity=250)
+    few, many = usual.draw(9, 4), roomy.draw(9, 4)
+    assert (few.capacity, many.capacity) == (50, 250)
+    assert np.array_equal(few.coords, many.coords)
+    assert np.array_equal(few.demands, many.demands)
+    assert usual.key != roomy.key

@@ -63,6 +63,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 SOURCES = {
     "world": world(seed=3),
     "uniform": uniform(seed=3),
+    "uniform-15": uniform(seed=3, capacity=15),
     "city": city_days(CITY, seed=3, capacity=12.5, demand=(0, 7)),
     "degrees": city_days(
         City(CITY.coords * 0.3 + [13, 52], metric="greatcircle"), seed=4

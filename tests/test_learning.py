@@ -20,11 +20,11 @@ from clusterfirst.training.exporting import (
     export_model,
     export_weights,
     read_run,
-    read_weights,
+    read_start,
 )
 from clusterfirst.training.learning import LearnSettings, Listener, learn
 from clusterfirst.training.loop import Trainer
-from clusterfirst.training.run import Ending, TrainData, train
+from clusterfirst.training.run import Ending, RunOptions, Start, TrainData, train
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
 
@@ -110,7 +110,9 @@ def test_exported_weights_are_a_start(run: Path, tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "state").iterdir())
     assert names == ["average.safetensors", "facts.json", "manifest.json"]
     for start in ("state", "model"):
-        weights = read_weights(str(tmp_path / start))
+        begun = read_start(str(tmp_path / start))
+        weights = begun.weights
+        assert begun.passes == read_run(run).facts["passes"] > 0
         psi = torch.zeros(PSI.psi_rows, PSI.psi_width)
         trainer = Trainer(replace(CONFIG, model=PSI), psi)
         trainer.start_from(weights)
@@ -118,6 +120,28 @@ def test_exported_weights_are_a_start(run: Path, tmp_path: Path) -> None:
             assert torch.equal(trainer.router.state_dict()[name], value)
     with pytest.raises(InputError, match="E704 --init"):
         Trainer(CONFIG).start_from(weights)
+
+
+def test_passes_add_up_over_runs(run: Path, tmp_path: Path) -> None:
+    """A run counts what went into its first weights, and so does the next one."""
+    psi = torch.zeros(PSI.psi_rows, PSI.psi_width)
+    config = replace(CONFIG, model=PSI, steps=2)
+    totals, start = [read_start_of(run, tmp_path / "0").passes], tmp_path / "0"
+    for number in ("1", "2"):
+        folder = tmp_path / f"run-{number}"
+        data = TrainData(tiny_pool(), psi, small_city(), read_start(str(start)))
+        train(config, data, folder, RunOptions(minutes=0.0))  # one step, then the rest
+        assert train(config, replace(data, init=None), folder) is Ending.FINISHED
+        start = tmp_path / number
+        totals.append(read_start_of(folder, start).passes)
+    once = read_run(run).facts["passes"]
+    assert totals == [once, 2 * once, 3 * once]
+
+
+def read_start_of(run: Path, model: Path) -> Start:
+    """Export a run and read it as a start."""
+    export_model(run, model)
+    return read_start(str(model))
 
 
 def test_train_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

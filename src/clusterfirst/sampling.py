@@ -69,8 +69,10 @@ def sample_day(
     return city.day(rows, demands, capacity=capacity, name=name)
 
 
-def sample_uniform(customers: int, *, seed: int, index: int) -> Instance:
-    """Draw the field's standard instance: depot and customers i.i.d. uniform, Q = 50.
+def sample_uniform(
+    customers: int, *, seed: int, index: int, capacity: float = 50
+) -> Instance:
+    """Draw the field's standard instance: depot and customers i.i.d. uniform.
 
     The paper's second setting (Section 3, "without the spatial support") trains on
     such instances; the public test sets follow the same law from other generators.
@@ -78,7 +80,7 @@ def sample_uniform(customers: int, *, seed: int, index: int) -> Instance:
     rng = generator(seed, index)
     return Instance(
         demands=np.concatenate([[0], rng.integers(1, 10, customers)]),
-        capacity=50,
+        capacity=capacity,
         coords=rng.random((customers + 1, 2)),
         name=f"uniform-n{customers}-s{seed}-{index}",
     )

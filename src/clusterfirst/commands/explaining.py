@@ -157,7 +157,12 @@ def models(
 
     Exit code 0 means that all of them are sound, 2 that one is not.
     """
-    from clusterfirst.networks.model_folder import find_model, read_model, shipped
+    from clusterfirst.networks.model_folder import (
+        all_training,
+        find_model,
+        read_model,
+        shipped,
+    )
 
     code, documents = 0, []
     for name in folders if folders else shipped():
@@ -175,7 +180,8 @@ def models(
         say("no models come with this package; train one, or name a folder")
     for facts in documents:
         if not as_json and "problem" not in facts:
-            facts["passes"] = facts.pop("provenance").get("passes", "unknown")
+            passes, _ = all_training(facts.pop("provenance"))
+            facts["passes"] = passes or "unknown"
             emit("  ".join(f"{key} {value}" for key, value in facts.items()))
     return code
 

@@ -12,6 +12,7 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
 from clusterfirst.commands.reading import open_city
+from clusterfirst.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from clusterfirst.labels.making import LabelProgress
@@ -150,12 +151,13 @@ def _source(name: str, seed: int, capacity: float | None) -> Source:
     from clusterfirst.labels.sources import city_days, public_set, uniform, world
     from clusterfirst.sampling import PUBLIC_SETS
 
-    if name == "world":
-        return world(seed=seed)
     if name == "uniform":
-        return uniform(seed=seed)
-    if name in PUBLIC_SETS:
-        return public_set(name)
+        return uniform(seed=seed, capacity=capacity)
+    if name == "world" or name in PUBLIC_SETS:
+        if capacity is not None:
+            rule = f"it does not go with {name}, whose instances have their own"
+            raise InputError(Problem("E404", "--capacity", str(capacity), rule))
+        return world(seed=seed) if name == "world" else public_set(name)
     return city_days(open_city(name), seed=seed, capacity=capacity)
 
 

@@ -270,7 +270,7 @@ def _data(
     """Read labels, table and first weights; the unpacked labels are let go."""
     from clusterfirst.labels.labelset import read_labels
     from clusterfirst.labels.pool import LabelPool
-    from clusterfirst.training.exporting import read_weights
+    from clusterfirst.training.exporting import read_start
     from clusterfirst.training.pretraining import load_psi
     from clusterfirst.training.run import TrainData
 
@@ -279,7 +279,7 @@ def _data(
     sources = [source for each in found.values() for source in each.sources]
     data = TrainData(LabelPool.of_sets([found[folder] for folder in labels]))
     if init is not None:
-        data = replace(data, init=read_weights(init))
+        data = replace(data, init=read_start(init))
     if psi is None:
         return data, sources
     if city is None:

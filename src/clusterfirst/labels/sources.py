@@ -62,6 +62,8 @@ class Source:
                 "metric": self.city.metric,
                 "capacity": self.capacity,
             }
+        if self.kind == "uniform" and self.capacity != PAPER_CAPACITY:
+            known["capacity"] = self.capacity  # sets from before know the paper's only
         if self.kind == "city":
             known["demand"] = list(self.demand)
         if self.kind == "stored":
@@ -79,7 +81,9 @@ class Source:
         if self.kind == "world":
             return sample_world(customers, seed=self.seed, index=index)
         if self.kind == "uniform":
-            return sample_uniform(customers, seed=self.seed, index=index)
+            return sample_uniform(
+                customers, seed=self.seed, index=index, capacity=self.capacity
+            )
         if self.kind == "city":
             assert self.city is not None
             return sample_day(
@@ -131,9 +135,10 @@ def world(*, seed: int) -> Source:
     return Source("world", "world", _seed(seed))
 
 
-def uniform(*, seed: int) -> Source:
+def uniform(*, seed: int, capacity: float | None = None) -> Source:
     """Return i.i.d. uniform customers and depots, the paper's standard setting."""
-    return Source("uniform", "uniform", _seed(seed))
+    wanted = _plain(PAPER_CAPACITY if capacity is None else capacity)
+    return Source("uniform", "uniform", _seed(seed), capacity=wanted)
 
 
 def public_set(name: str) -> Source:

@@ -120,6 +120,17 @@ class Model:
         return sentences
 
 
+def all_training(provenance: dict[str, Any]) -> tuple[int, float]:
+    """Passes and seconds of a run and of the weights it began with, as far as known."""
+    runs = [r for r in (provenance, provenance.get("before")) if isinstance(r, dict)]
+    passes = [run.get("passes") for run in runs]
+    seconds = [run.get("training_seconds") for run in runs]
+    return (
+        sum(value for value in passes if isinstance(value, int)),
+        sum(value for value in seconds if isinstance(value, float)),
+    )
+
+
 def save_model(folder: Path, model: Model, card: str) -> None:
     """Write a model folder in one step."""
     tensors = {k: v.detach().contiguous() for k, v in model.router.state_dict().items()}

@@ -20,7 +20,13 @@ from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.city_folder import read_city
 from clusterfirst.networks.inputs import KNOWS_CITY
 from clusterfirst.networks.model import Router
-from clusterfirst.networks.model_folder import Model, load_model, save_model, shipped
+from clusterfirst.networks.model_folder import (
+    Model,
+    all_training,
+    load_model,
+    save_model,
+    shipped,
+)
 from clusterfirst.training.batches import WHOLE
 from clusterfirst.training.checkpoint import (
     MANIFEST,
@@ -31,7 +37,7 @@ from clusterfirst.training.checkpoint import (
 from clusterfirst.training.config_files import config_of
 from clusterfirst.training.curves import read_curve
 from clusterfirst.training.loop import TrainConfig, learned, load_learned
-from clusterfirst.training.run import CHECKPOINTS
+from clusterfirst.training.run import CHECKPOINTS, Start
 
 WEIGHTS = "average.safetensors"
 FACTS = "facts.json"
@@ -62,6 +68,7 @@ def read_run(run: Path) -> FinishedRun:
         "averaged_over": f"{state['averaged']} steps, {config.average}",
         "labels": state["labels"],
         "reach": _reach(state["labels"], config),
+        "before": state.get("before"),  # training of the weights it began with
     }
     gaps = run / "validation.csv"
     if gaps.exists() and read_curve(gaps)["gap"]:
@@ -125,23 +132,25 @@ def export_weights(run: Path, out: Path) -> None:
     )
 
 
-def read_weights(name: str) -> dict[str, Tensor]:
+def read_start(name: str) -> Start:
     """Weights to begin with: a shipped model, a model folder or exported weights."""
     folder = Path(name)
     if name in shipped() or not (folder / WEIGHTS).is_file():
-        return learned(load_model(name).router)
+        model = load_model(name)
+        return Start(learned(model.router), *all_training(model.provenance))
     try:
-        weights: dict[str, Tensor] = load(read_folder(folder)[WEIGHTS])
+        files = read_folder(folder)
+        return Start(load(files[WEIGHTS]), *all_training(json.loads(files[FACTS])))
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         rule = f"{MANIFEST} does not fit the folder; export the weights again"
         raise InputError(Problem("E701", "--init", str(error), rule)) from error
-    return weights
 
 
 def model_card(model: Model) -> str:
     """A model card with every figure that is known, as Markdown."""
     known = model.provenance
     config = model.config
+    passes, seconds = all_training(known)
     layers = f"{config.seed_layers}+{config.cluster_layers} layers of {config.width}"
     place = f", for the city {model.city.name or '(unnamed)'}" if model.city else ""
     labels = ", ".join(f"{fact['count']:,}" for fact in known["labels"])
@@ -158,8 +167,9 @@ def model_card(model: Model) -> str:
             f"Input `{config.input}`, {layers}, "
             f"{model.router.num_parameters():,} parameters{place}.",
             "",
-            f"- passes: {known['passes']:,} ({known['steps']} steps)",
-            f"- hours of training: {known['training_seconds'] / 3600:.2f}",
+            f"- passes: {passes:,}, {known['passes']:,} of them in this run "
+            f"({known['steps']} steps)",
+            f"- hours of training: {seconds / 3600:.2f}",
             f"- labels: {labels}",
             f"- command: `{known['command']}`",
             "",

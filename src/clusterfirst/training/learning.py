@@ -36,7 +36,7 @@ from clusterfirst.networks.embed import SETTINGS, EmbedSettings
 from clusterfirst.networks.model_folder import Model
 from clusterfirst.networks.neural import DEFAULT_MODEL
 from clusterfirst.training.configs import TRAINING
-from clusterfirst.training.exporting import export_model, read_weights
+from clusterfirst.training.exporting import export_model, read_start
 from clusterfirst.training.loop import TrainConfig, Trainer
 from clusterfirst.training.pretraining import pretrain
 from clusterfirst.training.run import Ending, Report, RunOptions, TrainData, train
@@ -120,7 +120,7 @@ def learn(
         psi_rows=len(city.coords),
         psi_width=int(table.psi.shape[1]),
     )
-    init = None if settings.init is None else read_weights(settings.init)
+    init = None if settings.init is None else read_start(settings.init)
     data = TrainData(pool, table.psi, city, init, validation)
     config = replace(settings.train, model=model)
     if plan["steps"] is None:

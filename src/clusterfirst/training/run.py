@@ -64,13 +64,27 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, eq=False)
+class Start:
+    """Weights to begin with, and all the training that went into them."""
+
+    weights: dict[str, Tensor]
+    passes: int
+    training_seconds: float
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the checkpoints and the card of what is trained from here."""
+        return {"passes": self.passes, "training_seconds": self.training_seconds}
+
+
+@dataclass(frozen=True, eq=False)
 class TrainData:
     """What a run learns from."""
 
     pool: LabelPool
     psi: Tensor | None = None  # table of the city, for the psi input
     city: City | None = None
-    init: dict[str, Tensor] | None = None  # weights to begin with
+    init: Start | None = None
     validation: Validation | None = None
 
 
@@ -135,14 +149,18 @@ class _Run:
         _check_inputs(config, data)
         self.data, self.out, self.options = data, out, options
         self.trainer = Trainer(config, data.psi)
-        self.facts = {"labels": [_labels_fact(data.pool, 0)], "psi": _digest(data.psi)}
+        self.facts = {
+            "labels": [_labels_fact(data.pool, 0)],
+            "psi": _digest(data.psi),
+            "before": None if data.init is None else data.init.facts,
+        }
         self.saved_step = -1
         found = load_checkpoint(out / CHECKPOINTS)
         if found is not None:
             self._resume(found)
             self.saved_step = self.trainer.step
         elif data.init is not None:
-            self.trainer.start_from(data.init)
+            self.trainer.start_from(data.init.weights)
         self.clock = _Clock(passes=self.trainer.passes, step=self.trainer.step)
         self.gap: SolvedGap | None = None
         self.stopped: Ending | None = None
@@ -162,6 +180,8 @@ class _Run:
             )
             earlier = [*earlier, _labels_fact(self.data.pool, self.trainer.step)]
         self.facts["labels"] = earlier
+        # Checkpoints of 0.1 do not say it; then --init does.
+        self.facts["before"] = found.state.get("before", self.facts["before"])
 
     def follow(self) -> Ending:
         """The part of the processes that write nothing."""

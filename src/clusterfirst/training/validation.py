@@ -71,7 +71,9 @@ def validation_source(source: Source) -> Source:
         return city_days(
             source.city, seed=SEED, capacity=source.capacity, demand=source.demand
         )
-    return uniform(seed=SEED) if source.kind == "uniform" else world(seed=SEED)
+    if source.kind == "uniform":
+        return uniform(seed=SEED, capacity=source.capacity)
+    return world(seed=SEED)
 
 
 def make_validation(
