@@ -1,4 +1,4 @@
-"""The validation gap of `general` against passes, over all runs its weights went through.
+"""The validation gap of `general` against passes, over all runs of its weights.
 
     python runs/gap_curve.py runs/curves/general.csv docs/pictures/general-curve.png
 
