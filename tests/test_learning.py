@@ -144,7 +144,11 @@ def read_start_of(run: Path, model: Path) -> Start:
     return read_start(str(model))
 
 
-def test_train_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_as_a_command(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Label, train, stop by time, go on, validate and export from the shell."""
     threads = torch.get_num_threads()
     labels, out = tmp_path / "labels", tmp_path / "run"
@@ -166,10 +170,13 @@ def test_train_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "the time is up" in capsys.readouterr().err
     more = ["--validate", "2", "--validate-customers", "12"]
     more += ["--export", str(tmp_path / "m"), "--export-weights", str(tmp_path / "w")]
+    monkeypatch.setattr("sys.argv", ["clusterfirst", *words, *more])
     assert main([*words, *more]) == 0
     assert "all steps are done" in capsys.readouterr().err
     known = load_model(tmp_path / "m").provenance
     assert known["steps"] == "4 of 4"
+    assert known["command"].startswith("clusterfirst train --config tiny.json")
+    assert str(tmp_path) not in known["command"]  # nobody else has this folder
     assert known["validation_gap"] >= -1e-9
     assert (out / "curve.png").exists()
     assert main([*words, "--seed", "5"]) == 2

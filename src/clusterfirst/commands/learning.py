@@ -318,7 +318,9 @@ def _validation(
 def _export(run: Path, model: Path | None, weights: Path | None) -> None:
     from clusterfirst.training import exporting
 
-    command = shlex.join(["clusterfirst", *sys.argv[1:]])
+    # Others read the card: the folders of this machine mean nothing to them.
+    words = [Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:]]
+    command = shlex.join(["clusterfirst", *words])
     if model is not None:
         exporting.export_model(run, model, command=command)
         say(f"model {model}; complete its README.md before you share it")

@@ -180,7 +180,7 @@ class _Run:
             )
             earlier = [*earlier, _labels_fact(self.data.pool, self.trainer.step)]
         self.facts["labels"] = earlier
-        # Checkpoints of 0.1 do not say it; then --init does.
+        # Older checkpoints do not say it; then --init does.
         self.facts["before"] = found.state.get("before", self.facts["before"])
 
     def follow(self) -> Ending:
