@@ -138,6 +138,24 @@ def test_a_closed_child_stays_closed() -> None:
     assert not child.alive()
 
 
+def test_a_parent_that_leaves_without_reading_gets_no_words(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """An unread answer resets the pipe when its reader closes it: the child just ends.
+
+    A parent interrupted between an answer's arrival and its reading does that.
+    """
+    child = Child()
+    child.start(square, 3)
+    assert child.connection.poll(PATIENCE)
+    child.connection.close()
+    patience = time.monotonic() + PATIENCE
+    while child.alive() and time.monotonic() < patience:
+        time.sleep(0.01)
+    assert not child.alive()
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("workers", "engine"), [(0, "pool"), (-2, "ray"), (1, "magic")]
 )

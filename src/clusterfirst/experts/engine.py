@@ -293,7 +293,7 @@ def _serve() -> None:
     while True:
         try:
             function, argument = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):  # our parent is gone: closed or reset
             return
         except Exception as error:  # a function that cannot be imported here
             connection.send((True, error))
@@ -304,7 +304,7 @@ def _serve() -> None:
             answer = (True, error)
         try:
             connection.send(answer)
-        except BrokenPipeError:
+        except ConnectionError:
             return
         except Exception as error:  # an answer that cannot be pickled
             connection.send((True, TypeError(f"cannot send the answer: {error}")))
