@@ -1,6 +1,6 @@
 """Search-free gaps of models on validation instances, paired with the first model.
 
-    python runs/validate.py bundled|world MODEL... [--customers 100] [--count 48]
+    python runs/validate.py bundled|world|uniform MODEL... [--customers 100] [--count 48]
 
 Instances come from the seed of validation, which no label uses; references are HGS runs
 of --seconds, kept in --cache. Whole answers as `solve --method neural --no-polish`
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from clusterfirst.files import bundled_city
-from clusterfirst.labels.sources import city_days, world
+from clusterfirst.labels.sources import city_days, uniform, world
 from clusterfirst.solver import SolveOptions, solve
 from clusterfirst.training.validation import ValidationPlan, make_validation
 
@@ -26,9 +26,10 @@ CAPACITY = 50  # of the paper's city
 def main() -> None:
     """Print one line per model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", choices=("bundled", "world"))
+    parser.add_argument("source", choices=("bundled", "world", "uniform"))
     parser.add_argument("models", nargs="+")
     parser.add_argument("--customers", type=int, default=100)
+    parser.add_argument("--capacity", type=int, default=CAPACITY)
     parser.add_argument("--count", type=int, default=48)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--assign", default="fast")
@@ -36,8 +37,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.source == "world":
         source = world(seed=0)
+    elif given.source == "uniform":
+        source = uniform(seed=0, capacity=given.capacity)
     else:
-        source = city_days(bundled_city(), seed=0, capacity=CAPACITY)
+        source = city_days(bundled_city(), seed=0, capacity=given.capacity)
     plan = ValidationPlan(given.customers, given.count, given.seconds)
     days = make_validation(source, plan, given.cache)
     first = None
