@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
@@ -11,19 +12,27 @@ import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from clusterfirst.errors import InputError, InputWarning
+from clusterfirst.errors import ClusterfirstError, InputError, InputWarning
 from clusterfirst.labels.pool import LabelPool
 from clusterfirst.training import run as training_run
 from clusterfirst.training.checkpoint import load_checkpoint
 from clusterfirst.training.config_files import config_of, read_config
 from clusterfirst.training.configs import TRAINING
 from clusterfirst.training.curves import read_curve
-from clusterfirst.training.loop import TrainConfig, Trainer, TrainingDiverged, learned
+from clusterfirst.training.loop import (
+    Part,
+    TrainConfig,
+    Trainer,
+    TrainingDiverged,
+    learned,
+)
 from clusterfirst.training.optimisers import orthogonal
+from clusterfirst.training.processes import trained
 from clusterfirst.training.run import CHECKPOINTS, Ending, RunOptions, TrainData, train
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
@@ -32,11 +41,9 @@ SCRIPT = Path(__file__).parent / "train_tiny.py"
 HANG = 120  # seconds; generous, the machine may be busy
 
 
-def start(
-    folder: Path, *words: str, launcher: tuple[str, ...] = ()
-) -> subprocess.Popen[str]:
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start the tiny training as a process of its own."""
-    command = [sys.executable, *launcher, str(SCRIPT), str(folder), *words]
+    command = [sys.executable, str(SCRIPT), str(folder), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -52,7 +59,7 @@ def weights(folder: Path) -> dict[str, bytes]:
     }
 
 
-def run_here(folder: Path, config: TrainConfig = CONFIG, **options: float) -> Ending:
+def run_here(folder: Path, config: TrainConfig = CONFIG, **options: Any) -> Ending:
     """Train in this process."""
     return train(config, TrainData(tiny_pool()), folder, RunOptions(**options))
 
@@ -126,24 +133,52 @@ def test_stopping_by_time_changes_nothing(
     assert weights(tmp_path) == uninterrupted
 
 
-def test_two_processes_learn_the_same_weights(tmp_path: Path) -> None:
-    """Under torchrun both ranks end with equal weights, and only rank 0 writes."""
-    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")
-    run = start(tmp_path / "leader", "6", launcher=torchrun)
-    run.communicate(timeout=HANG)
-    assert run.returncode == 0
-    leader = weights(tmp_path / "leader")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "follower").rename(tmp_path / "other" / CHECKPOINTS)
-    assert weights(tmp_path / "other") == leader
-    single = tmp_path / "single"
-    run_here(single, replace(CONFIG, steps=6))
-    assert weights(single) != leader  # twice the batches were seen
-    state = load_checkpoint(tmp_path / "leader" / CHECKPOINTS)
-    alone = load_checkpoint(single / CHECKPOINTS)
-    assert state is not None
-    assert alone is not None
-    assert state.state["passes"] > 1.5 * alone.state["passes"]
+def test_two_processes_take_one_step_each_of_a_batch(tmp_path: Path) -> None:
+    """The step of two processes is that of the mean gradient of both parts."""
+    run_here(tmp_path / "two", replace(CONFIG, steps=3), processes=2)
+    trainer = Trainer(replace(CONFIG, steps=3))
+    pool = tiny_pool()
+    parts = [Part(trainer.config, pool, (i, 2)) for i in range(2)]
+    trainer.router.train()
+    for step in range(3):
+        gradients = []
+        for part in parts:
+            part.learn(trainer.router, part.prepare(step), step)
+            gradients.append([p.grad for p in trained(trainer.router)])
+            for parameter in trained(trainer.router):
+                parameter.grad = None
+        for at, parameter in enumerate(trained(trainer.router)):
+            found = [g[at] for g in gradients if g[at] is not None]
+            parameter.grad = sum(found, torch.zeros_like(parameter)) / 2
+        trainer.update(0.0)
+    saved = load_checkpoint(tmp_path / "two" / CHECKPOINTS)
+    assert saved is not None
+    for name, value in learned(trainer.router).items():
+        assert torch.equal(value, saved.tensors["model"][name]), name
+
+
+def test_two_processes_survive_kills(tmp_path: Path) -> None:
+    """Killed and resumed, two processes end with the bytes of an unbroken run."""
+    run_here(tmp_path / "whole", replace(CONFIG, steps=6), processes=2)
+    run = start(tmp_path / "killed", "6", "save=0", "pause=0.1", "processes=2")
+    assert run.stdout is not None
+    run.stdout.readline()
+    run.kill()
+    run.wait(HANG)
+    run_here(tmp_path / "killed", replace(CONFIG, steps=6), processes=2)
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+def test_a_helper_that_dies_is_reported(tmp_path: Path) -> None:
+    """The run ends with a sentence, and what was saved is good."""
+    trainer = Trainer(CONFIG)
+    steps = trainer.run(tiny_pool(), until=16, processes=2)
+    next(steps)
+    (helper,) = multiprocessing.active_children()
+    helper.kill()
+    with pytest.raises(ClusterfirstError, match="E724"):
+        list(steps)
+    assert multiprocessing.active_children() == []
 
 
 def test_nan_stops_with_the_last_good_state(

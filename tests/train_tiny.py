@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from clusterfirst.labels.pool import LabelPool
 from clusterfirst.training import checkpoint
 from clusterfirst.training import run as training_run
 from clusterfirst.training.batches import BatchSettings
-from clusterfirst.training.loop import Progress, TrainConfig, Trainer
-from clusterfirst.training.processes import joined
+from clusterfirst.training.loop import TrainConfig
 from clusterfirst.training.run import RunOptions, TrainData, train
 from networks import RELATIVE, angular_label
 
@@ -48,17 +46,6 @@ def slow_writes(pause: float) -> None:
     checkpoint.write_bytes = slowly
 
 
-def keep_weights(folder: Path) -> None:
-    """Let a process that writes nothing leave its checkpoint in `folder`."""
-    run = Trainer.run
-
-    def and_save(self: Trainer, pool: LabelPool, *, until: int) -> Iterator[Progress]:
-        yield from run(self, pool, until=until)
-        checkpoint.save_checkpoint(folder, self.step, self.checkpoint())
-
-    Trainer.run = and_save  # type: ignore[method-assign]  # for this process only
-
-
 def main() -> None:
     """Run as told by the arguments."""
     torch.set_num_threads(1)
@@ -66,17 +53,15 @@ def main() -> None:
     given = dict(word.split("=") for word in sys.argv[3:])
     slow_writes(float(given.get("pause", 0)))
     minutes = float(given["minutes"]) if "minutes" in given else None
-    options = RunOptions(minutes=minutes, save_minutes=float(given.get("save", 5)))
+    processes = int(given.get("processes", 1))
+    options = RunOptions(processes, minutes, float(given.get("save", 5)))
     config = replace(CONFIG, steps=steps, seed=int(given.get("seed", 0)))
     training_run.REPORT_SECONDS = 0.0
 
     def report(now: training_run.Report) -> None:
         print(now.step, flush=True)
 
-    with joined() as rank:
-        if rank:  # keep the weights of the other process to compare
-            keep_weights(folder.with_name("follower"))
-        ending = train(config, TrainData(tiny_pool()), folder, options, report)
+    ending = train(config, TrainData(tiny_pool()), folder, options, report)
     print(ending.name, flush=True)
 
 

@@ -50,7 +50,7 @@ def pretrain(
     The paper's spatial masked autoencoder (Section 2.1, Appendix B). Ctrl-C, kills
     and --minutes lose at most 25 epochs; the same command goes on.
     """
-    _use_threads(threads)
+    _use_threads(_cores(threads))
     from clusterfirst.clock import Deadline
     from clusterfirst.networks.embed import SETTINGS
     from clusterfirst.training.pretraining import Progress
@@ -132,36 +132,33 @@ def train(
 
     The run goes on by itself from its newest checkpoint, with the same weights as if
     it had never stopped. Without --labels nothing is trained and the run is only
-    exported, finished or not. Several processes: torchrun -m clusterfirst train ...
+    exported, finished or not.
     """
-    _use_threads(threads)
-    from clusterfirst.training.processes import joined
+    processes = _cores(threads)
+    _use_threads(1)  # each: processes share batches, threads products
     from clusterfirst.training.run import Ending, RunOptions
     from clusterfirst.training.run import train as run
 
-    with joined() as rank:
-        if labels:
-            chosen = _config(config, steps, seed)
-            data, sources = _data(labels, city, psi, init)
-            chosen = _fitted(chosen, data)
-            if validate and not rank:
-                about = (validate, validate_customers, workers)
-                found = _validation(sources, about, out / "validation")
-                data = replace(data, validation=found)
-            show = _Line()
-            options = RunOptions(minutes=minutes)
-            ending = run(chosen, data, out, options, lambda now: show(_words(now)))
-            show.end()
-            if not rank:
-                say(f"{ending.value}; {out}")
-            if ending is Ending.INTERRUPTED:
-                say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
-                return INTERRUPTED
-        elif not (export or export_weights):
-            rule = "labels to learn from, or --export, are needed"
-            raise InputError(Problem("E404", "--labels", "none", rule))
-        if not rank:
-            _export(out, export, export_weights)
+    if labels:
+        chosen = _config(config, steps, seed)
+        data, sources = _data(labels, city, psi, init)
+        chosen = _fitted(chosen, data)
+        if validate:
+            about = (validate, validate_customers, workers)
+            found = _validation(sources, about, out / "validation")
+            data = replace(data, validation=found)
+        show = _Line()
+        options = RunOptions(processes, minutes)
+        ending = run(chosen, data, out, options, lambda now: show(_words(now)))
+        show.end()
+        say(f"{ending.value}; {out}")
+        if ending is Ending.INTERRUPTED:
+            say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
+            return INTERRUPTED
+    elif not (export or export_weights):
+        rule = "labels to learn from, or --export, are needed"
+        raise InputError(Problem("E404", "--labels", "none", rule))
+    _export(out, export, export_weights)
     return 0
 
 
@@ -181,11 +178,12 @@ def learn(
     15 % of the time goes to the table Psi, 30 % to labels, 50 % to training, the
     rest to references and measuring. The model is in OUT/model.
     """
-    _use_threads(threads)
+    cores = _cores(threads)
+    _use_threads(cores)
     from clusterfirst.training.learning import LearnSettings, Listener
     from clusterfirst.training.learning import learn as run
 
-    settings = LearnSettings(hours, customers, workers, validate)
+    settings = LearnSettings(hours, customers, workers, validate, processes=cores)
     show = _Line()
     listener = Listener(say, show, lambda now: show(_words(now)))
     try:
@@ -242,14 +240,19 @@ def _words(now: Report) -> str:
     )
 
 
-def _use_threads(threads: int | None) -> None:
-    """Set the threads of torch; it must know before the first product."""
+def _cores(threads: int | None) -> int:
+    """How many cores to use."""
     if threads is not None and threads < 1:
         rule = "at least 1 is needed"
         raise InputError(Problem("E404", "--threads", str(threads), rule))
+    return threads or os.cpu_count() or 1
+
+
+def _use_threads(count: int) -> None:
+    """Set the threads of torch; it must know before the first product."""
     from clusterfirst.training.processes import use_threads
 
-    use_threads(threads or os.cpu_count() or 1)
+    use_threads(count)
 
 
 def _config(name: str | None, steps: int | None, seed: int | None) -> TrainConfig:

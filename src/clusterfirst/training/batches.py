@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,10 +68,12 @@ def draw_batch(
     *,
     seed: int,
     step: int,
+    share: tuple[int, int] = (0, 1),
 ) -> TrainBatch:
-    """Return batch `step` of the run with this seed.
+    """Return batch `step` of the run with this seed, or share (i, of) of it.
 
-    Every example of a batch has about the same size, so that little is padded.
+    Every example of a batch has about the same size, so that little is padded, and
+    all shares of a batch have that size, so that they take about the same time.
     """
     rng = generator(seed, step)
     small, large = pool.between(0, LARGE), pool.between(LARGE + 1)
@@ -87,14 +90,17 @@ def draw_batch(
         low, high = (1 - ALIKE) * size, (1 + ALIKE) * size
         alike = pool.between(int(np.ceil(low)), int(high))
         near = range(max(alike.start, group.start), min(alike.stop, group.stop))
+    own = rng.random() < settings.own_seeds
+    streams: Any = rng.bit_generator  # Philox can jump to streams that never meet
+    rng = np.random.Generator(streams.jumped(share[0])) if share[0] else rng
     examples: list[Label] = []
-    for number in _alike(pool, near, rule, settings.tokens // (size + 1), rng):
+    count = settings.tokens // share[1] // (size + 1)
+    for number in _alike(pool, near, rule, count, rng):
         if part:
             label = some_routes(pool.draw(number, rng), size, rng)
         else:
             label = pool.draw(number, rng, rule)
         examples.append(turned(label, rng) if settings.turn else label)
-    own = rng.random() < settings.own_seeds
     return make_batch(examples, settings.seed_pool, rng, rule, own_seeds=own)
 
 

@@ -39,6 +39,7 @@ from clusterfirst.training.configs import TRAINING
 from clusterfirst.training.exporting import export_model, read_start
 from clusterfirst.training.loop import TrainConfig, Trainer
 from clusterfirst.training.pretraining import pretrain
+from clusterfirst.training.processes import use_threads
 from clusterfirst.training.run import Ending, Report, RunOptions, TrainData, train
 from clusterfirst.training.validation import (
     SolvedGap,
@@ -63,12 +64,13 @@ class LearnSettings:
     customers: int = 100
     workers: int = 1
     validate: int = 100  # days
+    processes: int = 1  # that train
     embed: EmbedSettings = field(default_factory=lambda: SETTINGS["default"])
     train: TrainConfig = field(default_factory=lambda: TRAINING["city"])
     init: str | None = DEFAULT_MODEL  # weights to begin with
 
     def __post_init__(self) -> None:
-        for name in ("hours", "customers", "workers", "validate"):
+        for name in ("hours", "customers", "workers", "validate", "processes"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 rule = "a number above 0 is needed"
@@ -128,7 +130,9 @@ def learn(
         write_json(out / "plan.json", plan)
     config = replace(config, steps=plan["steps"])
     listener.say(f"4/4 training for {config.steps} steps")
-    ending = train(config, data, out / "run", RunOptions(), listener.report)
+    use_threads(1)  # for each process
+    options = RunOptions(settings.processes)
+    ending = train(config, data, out / "run", options, listener.report)
     if ending is not Ending.FINISHED:
         return None
     plan["seconds"] += time.perf_counter() - began
@@ -210,7 +214,10 @@ def _steps_that_fit(
     config: TrainConfig, data: TrainData, settings: LearnSettings
 ) -> int:
     """Time a few steps; the first is left out, it warms up."""
-    steps = Trainer(config, data.psi).run(data.pool, until=1 + TIMED_STEPS)
+    use_threads(1)  # for each process
+    steps = Trainer(config, data.psi).run(
+        data.pool, until=1 + TIMED_STEPS, processes=settings.processes
+    )
     times = [step.seconds for step in steps]
     seconds = TRAINING_TIME * 3600 * settings.hours
     return max(2, int(seconds / float(np.mean(times[1:]))))

@@ -25,7 +25,7 @@ from clusterfirst.training.batches import BatchSettings, TrainBatch, draw_batch
 from clusterfirst.training.checkpoint import Checkpoint
 from clusterfirst.training.losses import LossSettings, training_losses
 from clusterfirst.training.optimisers import make_optimisers
-from clusterfirst.training.processes import rank_and_world, share_gradients
+from clusterfirst.training.processes import begin, collect, helpers
 
 SMOOTHING = 0.02  # weight of the newest step in the losses that are reported
 TERMS = ("seed", "contrast", "bce", "transport", "accuracy")
@@ -101,6 +101,40 @@ class TrainingDiverged(ClusterfirstError):
     """A loss or gradient is not finite; the weights are those before that step."""
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What one process does of every step."""
+
+    config: TrainConfig
+    pool: LabelPool
+    number: tuple[int, int]  # part i of this many
+
+    def prepare(self, step: int) -> TrainBatch:
+        """Draw this part of the batch."""
+        config = self.config
+        return draw_batch(
+            self.pool,
+            config.batches,
+            config.model.neighbours,
+            seed=config.seed,
+            step=step,
+            share=self.number,
+        )
+
+    def learn(
+        self, router: nn.Module, prepared: TrainBatch, step: int
+    ) -> dict[str, float]:
+        """Leave gradients in the router; return loss, terms and passes."""
+        assert isinstance(router, Router)
+        at, parts = self.number
+        torch.manual_seed(self.config.seed * 1_000_003 + step * parts + at)
+        losses = training_losses(router, prepared, self.config.losses)
+        losses.total.backward()  # type: ignore[no-untyped-call]  # torch's own
+        terms = {name: float(getattr(losses, name)) for name in TERMS}
+        total = float(losses.total.detach())
+        return {"total": total, "passes": len(prepared.route), **terms}
+
+
 class Trainer:
     """The state of a run: networks, optimisers, averaged weights, step.
 
@@ -143,38 +177,35 @@ class Trainer:
             raise InputError(Problem("E704", "--init", got, rule)) from error
         self._start_average()
 
-    def run(self, pool: LabelPool, *, until: int) -> Iterator[Progress]:
-        """Take steps up to `until`, yielding after each one."""
-        rank, world = rank_and_world()
+    def run(
+        self, pool: LabelPool, *, until: int, processes: int = 1
+    ) -> Iterator[Progress]:
+        """Take steps up to `until`, yielding after each one.
 
-        def draw(step: int) -> TrainBatch:
-            return draw_batch(
-                pool,
-                self.config.batches,
-                self.config.model.neighbours,
-                seed=self.config.seed,
-                step=step * world + rank,
-            )
-
+        Several processes share each batch; their number is part of what a run is.
+        """
+        parts = [Part(self.config, pool, (i, processes)) for i in range(processes)]
         self.router.train()
-        for batch in _drawn_ahead(draw, self.step, until):
-            start = time.perf_counter()
-            torch.manual_seed(self.config.seed * 1_000_003 + self.step * world + rank)
-            losses = training_losses(self.router, batch, self.config.losses)
-            losses.total.backward()  # type: ignore[no-untyped-call]  # torch's own
-            total, passes, stop = share_gradients(
-                self.router, (float(losses.total.detach()), len(batch.route), self.stop)
-            )
-            self._update(total)
-            self._smooth({name: float(getattr(losses, name)) for name in TERMS})
-            seconds = time.perf_counter() - start
-            self.passes += passes
-            self.seconds += seconds
-            yield Progress(self.step, passes, self.recent, seconds, stop)
-            if stop:
-                return
+        with helpers(self.router, parts[1:]) as team:
+            for batch in _drawn_ahead(parts[0].prepare, self.step, until):
+                start = time.perf_counter()
+                begin(team, self.step)
+                mine = parts[0].learn(self.router, batch, self.step)
+                facts = [mine, *collect(team, self.router)]
+                self.update(sum(fact["total"] for fact in facts) / processes)
+                self._smooth(
+                    {n: sum(fact[n] for fact in facts) / processes for n in TERMS}
+                )
+                seconds = time.perf_counter() - start
+                passes = sum(int(fact["passes"]) for fact in facts)
+                self.passes += passes
+                self.seconds += seconds
+                stop = self.stop  # it may be set at any moment; one answer counts
+                yield Progress(self.step, passes, self.recent, seconds, stop)
+                if stop:
+                    return
 
-    def _update(self, total: float) -> None:
+    def update(self, total: float) -> None:
         """Clip, step every optimiser at this step's rate, average."""
         norm = float(
             nn.utils.clip_grad_norm_(self.router.parameters(), self.config.clip)

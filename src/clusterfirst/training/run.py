@@ -47,7 +47,6 @@ from clusterfirst.training.loop import (
     Trainer,
     TrainingDiverged,
 )
-from clusterfirst.training.processes import rank_and_world
 from clusterfirst.training.validation import SolvedGap, Validation, solved_gap
 
 CHECKPOINTS = "checkpoints"
@@ -90,8 +89,9 @@ class TrainData:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """When to stop, save and validate; none of it changes the weights."""
+    """When to stop, save and validate; only the number of processes changes weights."""
 
+    processes: int = 1
     minutes: float | None = None
     save_minutes: float = 5.0
     validate_minutes: float = 10.0
@@ -118,12 +118,7 @@ def train(
     on_report: Callable[[Report], None] | None = None,
 ) -> Ending:
     """Train in the folder `out`, going on where an earlier run stopped."""
-    rank, _ = rank_and_world()
     options = options or RunOptions()
-    if rank:
-        run = _Run(config, data, out, options)
-        with _signals(run.trainer):
-            return run.follow()
     with _locked(out):
         run = _Run(config, data, out, options)
         with _signals(run.trainer):
@@ -183,13 +178,6 @@ class _Run:
         # Older checkpoints do not say it; then --init does.
         self.facts["before"] = found.state.get("before", self.facts["before"])
 
-    def follow(self) -> Ending:
-        """The part of the processes that write nothing."""
-        for step in self.trainer.run(self.data.pool, until=self.trainer.config.steps):
-            if step.stop:
-                return Ending.TIME_UP
-        return Ending.FINISHED
-
     def lead(self, on_report: Callable[[Report], None]) -> Ending:
         """Train, save, validate and report."""
         self._write_inputs()
@@ -198,8 +186,9 @@ class _Run:
         every = max(1, self.trainer.config.steps // ROWS)
         ending = Ending.FINISHED
         try:
+            steps, processes = self.trainer.config.steps, self.options.processes
             for step in self.trainer.run(
-                self.data.pool, until=self.trainer.config.steps
+                self.data.pool, until=steps, processes=processes
             ):
                 self._after(step, on_report)
                 if step.step % every == 0:
