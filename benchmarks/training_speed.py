@@ -1,17 +1,19 @@
 """Training speed: passes per second, and where the time goes that is no product.
 
-    python benchmarks/training_speed.py [--threads 2] [--steps 5] [NAME ...]
+    python benchmarks/training_speed.py [--processes 2] [--steps 5] [NAME ...]
 
-For each network it prints passes per second of wall clock and of CPU time (on a busy
-machine only the second means something), the share of matrix products in the time of
-all operators, padding, page faults, and the fp32 product rate of this machine at the
-network's own shapes. Instances of N = 100 are drawn here; labels are sweeps, because
-the speed does not depend on their quality.
+As `train --threads` does it: processes with one thread each share every batch. For
+each network it prints passes per second of wall clock and of the first process's CPU
+time (on a busy machine only the second means something), and of that process the share
+of matrix products in the time of all operators, page faults, and the fp32 product rate
+at the network's own shapes. Instances of N = 100 are drawn here; labels are sweeps,
+because the speed does not depend on their quality.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import time
 from dataclasses import replace
@@ -64,23 +66,19 @@ def product_rate(config: ModelConfig, tokens: int) -> float:
     b = torch.randn(config.width, config.feedforward)
     a @ b
     start, times = time.thread_time(), 10
-    wall = time.perf_counter()
     for _ in range(times):
         a @ b
-    # CPU time of this thread: with one thread it does not count the others' work.
-    seconds = time.perf_counter() - wall
-    if torch.get_num_threads() == 1:
-        seconds = time.thread_time() - start
+    seconds = time.thread_time() - start  # others' work does not count
     return times * 2 * tokens * config.width * config.feedforward / seconds / 1e9
 
 
-def measure(name: str, steps: int, pool: LabelPool) -> str:
+def measure(name: str, steps: int, pool: LabelPool, processes: int) -> str:
     """Train a few steps of one network and describe them in a line."""
     model = NETWORKS[name]
     psi = torch.randn(model.psi_rows, model.psi_width) if model.psi_rows else None
     config = TrainConfig(model, steps=10_000, batches=BatchSettings(part_share=0.0))
     trainer = Trainer(config, psi)
-    run = trainer.run(pool, until=config.steps)
+    run = trainer.run(pool, until=config.steps, processes=processes)
     next(run)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     wall, cpu = time.perf_counter(), time.process_time()
@@ -101,10 +99,9 @@ def measure(name: str, steps: int, pool: LabelPool) -> str:
     )[:5]
     total = sum(spent.values())
     slow = ", ".join(f"{key.removeprefix('aten::')} {t / total:.0%}" for t, key in rest)
-    cpus = cpu / torch.get_num_threads()
     return (
-        f"{name:<14} {passes / wall:6.1f} passes/s, {passes / cpus:6.1f} if "
-        f"{torch.get_num_threads()} cores were free; products {products / total:.0%}; "
+        f"{name:<14} {passes / wall:6.1f} passes/s, {passes / cpu:6.1f} if "
+        f"{processes} cores were free; products {products / total:.0%}; "
         f"{faults:,.0f} page faults a step; {product_rate(model, 6464):.0f} GFLOP/s\n"
         f"{'':<14} next: {slow}"
     )
@@ -133,14 +130,14 @@ def main() -> None:
     """Measure the networks named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NETWORKS))
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int, default=5)
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    torch.set_num_threads(1)
     pool = LabelPool.of_labels([sweep_label(i) for i in range(200)])
     print(drawing(pool))
     for name in given.names or NETWORKS:
-        print(measure(name, given.steps, pool), flush=True)
+        print(measure(name, given.steps, pool, given.processes), flush=True)
 
 
 if __name__ == "__main__":

@@ -58,11 +58,20 @@ def test_a_city_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("clusterfirst.training.learning.LABELLING", 0.05)
     for slow in ("training.pretraining._draw", "training.run.draw_curves"):
         monkeypatch.setattr(f"clusterfirst.{slow}", lambda *given: None)
+
+    def ctrl_c(text: str) -> None:
+        if text.startswith("2/4"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(small_city(), TINY, tmp_path, Listener(say=ctrl_c))
+    spent = json.loads((tmp_path / "plan.json").read_text())["seconds"]
     said: list[str] = []
     model = learn(small_city(), TINY, tmp_path, Listener(say=said.append))
     assert model is not None
     assert [line[:3] for line in said] == ["1/4", "2/4", "3/4", "4/4"]
     loaded = load_model(tmp_path / "model")
+    assert 0 < spent < loaded.provenance["seconds_of_all_stages"]
     assert loaded.city is not None
     assert loaded.city.hash == small_city().hash
     assert set(loaded.provenance["gaps"]) == {"N = 12", "N = 24"}
@@ -74,6 +83,12 @@ def test_a_city_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert again is not None
     for name, value in loaded.router.state_dict().items():
         assert torch.equal(value, again.router.state_dict()[name])
+    further = replace(TINY, init=str(tmp_path / "model"))
+    model = learn(small_city(), further, tmp_path / "further")
+    assert model is not None
+    gaps = model.provenance["gaps"]
+    for name in ("N = 12", "N = 24"):  # what it began with stands beside the result
+        assert gaps[f"{name} with model"] == loaded.provenance["gaps"][name]
     with pytest.raises(InputError, match="E721 hours"):
         learn(small_city(), replace(TINY, hours=9.0), tmp_path)
 

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
 
-Threads = Annotated[
-    int | None, typer.Option(help="Threads of the networks; all cores by default.")
-]
+Threads = Annotated[int | None, typer.Option(help="Cores to use; all by default.")]
 Workers = Annotated[int, typer.Option(help="Labels made at the same time.")]
 CityName = Annotated[
     str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")

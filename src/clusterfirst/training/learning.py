@@ -33,7 +33,7 @@ from clusterfirst.labels.making import LabelOptions, LabelProgress, label, read_
 from clusterfirst.labels.pool import LabelPool
 from clusterfirst.labels.sources import Source, city_days
 from clusterfirst.networks.embed import SETTINGS, EmbedSettings
-from clusterfirst.networks.model_folder import Model
+from clusterfirst.networks.model_folder import Model, load_model
 from clusterfirst.networks.neural import DEFAULT_MODEL
 from clusterfirst.training.configs import TRAINING
 from clusterfirst.training.exporting import export_model, read_start
@@ -104,6 +104,27 @@ def learn(
     listener = listener or Listener()
     began = time.perf_counter()
     plan = _open_plan(city, settings, make_folder(out))
+    source = city_days(city, seed=LABEL_SEED)
+    try:
+        ending = _stages(source, settings, out, (plan, listener))
+    finally:  # whatever ended it, the time was spent
+        plan["seconds"] += time.perf_counter() - began
+        write_json(out / "plan.json", plan)
+    if ending is not Ending.FINISHED:
+        return None
+    return _finish(source, settings, out, plan)
+
+
+def _stages(
+    source: Source,
+    settings: LearnSettings,
+    out: Path,
+    order: tuple[dict[str, Any], Listener],
+) -> Ending:
+    """Psi, labels, references and training, as planned."""
+    plan, listener = order
+    city = source.city
+    assert city is not None
     embed = _shortened(settings.embed, plan["epochs"])
     listener.say(f"1/4 pre-training {city.num_locations} locations")
     table = pretrain(
@@ -112,7 +133,6 @@ def learn(
         out / "psi",
         on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
     )
-    source = city_days(city, seed=LABEL_SEED)
     listener.say(f"2/4 {plan['labels']} labels of {settings.customers} customers")
     pool = _labels(source, settings, out, (plan["labels"], listener))
     listener.say(f"3/4 references of {settings.validate} validation days")
@@ -125,19 +145,14 @@ def learn(
     init = None if settings.init is None else read_start(settings.init)
     data = TrainData(pool, table.psi, city, init, validation)
     config = replace(settings.train, model=model)
+    use_threads(1)  # for each process
     if plan["steps"] is None:
         plan["steps"] = _steps_that_fit(config, data, settings)
         write_json(out / "plan.json", plan)
     config = replace(config, steps=plan["steps"])
     listener.say(f"4/4 training for {config.steps} steps")
-    use_threads(1)  # for each process
     options = RunOptions(settings.processes)
-    ending = train(config, data, out / "run", options, listener.report)
-    if ending is not Ending.FINISHED:
-        return None
-    plan["seconds"] += time.perf_counter() - began
-    write_json(out / "plan.json", plan)
-    return _finish(source, settings, out, plan)
+    return train(config, data, out / "run", options, listener.report)
 
 
 def _open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]:
@@ -214,7 +229,6 @@ def _steps_that_fit(
     config: TrainConfig, data: TrainData, settings: LearnSettings
 ) -> int:
     """Time a few steps; the first is left out, it warms up."""
-    use_threads(1)  # for each process
     steps = Trainer(config, data.psi).run(
         data.pool, until=1 + TIMED_STEPS, processes=settings.processes
     )
@@ -226,18 +240,26 @@ def _steps_that_fit(
 def _finish(
     source: Source, settings: LearnSettings, out: Path, plan: dict[str, Any]
 ) -> Model:
-    """Export, measure at the trained size and at twice that, export with figures."""
+    """Export, measure at the trained size and at twice that, export with figures.
+
+    The weights it began with are measured too: they show what learning was worth.
+    """
     model = export_model(out / "run", out / "model")
     gaps: dict[str, SolvedGap] = {}
+    before: dict[str, float] = {}
     assert source.city is not None
     for customers in (settings.customers, 2 * settings.customers):
         if customers <= source.city.num_locations:
             days = _validation(source, settings, out, customers)
             gaps[f"N = {customers}"] = solved_gap(model.router, days)
+            if settings.init is not None:
+                start = load_model(settings.init)
+                gap = solved_gap(start.router, days)
+                before[f"N = {customers} with {start.name}"] = gap.mean
     more = {
         "hours": settings.hours,
         "seconds_of_all_stages": round(plan["seconds"], 1),
-        "gaps": {name: gap.mean for name, gap in gaps.items()},
+        "gaps": {name: gap.mean for name, gap in gaps.items()} | before,
         "fails": " ".join(_failures(name, gap) for name, gap in gaps.items()),
     }
     command = f"clusterfirst learn CITY --hours {settings.hours:g}"
