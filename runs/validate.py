@@ -4,7 +4,8 @@
 
 Instances come from the seed of validation, which no label uses; references are HGS runs
 of --seconds, kept in --cache. Whole answers as `solve --method neural --no-polish`
-gives them, one thread. For choosing: the sets in shared/data are for reporting.
+gives them, one thread; with --polish what `solve --time-limit SECONDS` gives. For
+choosing: the sets in shared/data are for reporting.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=48)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--assign", default="fast")
+    parser.add_argument("--polish", type=float, metavar="SECONDS")
     parser.add_argument("--cache", type=Path, default=Path("out/validation"))
     given = parser.parse_args()
     if given.source == "world":
@@ -49,9 +51,9 @@ def main() -> None:
             method="neural",
             model=model,
             assign=given.assign,
-            polish=False,
-            threads=1,
-            time_limit=60.0,
+            polish=given.polish is not None,
+            threads=1 if given.polish is None else None,
+            time_limit=given.polish or 60.0,
         )
         start = time.process_time()
         costs = [solve(one, options).verdict.cost for one in days.instances]
