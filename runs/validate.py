@@ -1,6 +1,6 @@
 """Search-free gaps of models on validation instances, paired with the first model.
 
-    python runs/validate.py bundled|world|uniform MODEL... [--customers 100] [--count 48]
+    python runs/validate.py bundled|world|uniform MODEL... [--customers 100]
 
 Instances come from the seed of validation, which no label uses; references are HGS runs
 of --seconds, kept in --cache. Whole answers as `solve --method neural --no-polish`
@@ -11,6 +11,7 @@ choosing: the sets in shared/data are for reporting.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def main() -> None:
             model=model,
             assign=given.assign,
             polish=given.polish is not None,
-            threads=1 if given.polish is None else None,
+            threads=1 if given.polish is None else os.cpu_count() or 1,
             time_limit=given.polish or 60.0,
         )
         start = time.process_time()
