@@ -53,6 +53,8 @@ LABEL_SEED = 1  # days to learn from; validation has a seed of its own
 SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (LOG.md)
 LEAST_LABELS = 64
 TIMED_STEPS = 3
+# A full rate makes the general weights forget more than a city's days teach (LOG.md).
+GENTLE_RATE = 3e-4
 PRETRAINING, LABELLING, TRAINING_TIME = 0.15, 0.30, 0.50  # shares; the rest validates
 
 
@@ -66,7 +68,9 @@ class LearnSettings:
     validate: int = 100  # days
     processes: int = 1  # that train
     embed: EmbedSettings = field(default_factory=lambda: SETTINGS["default"])
-    train: TrainConfig = field(default_factory=lambda: TRAINING["city"])
+    train: TrainConfig = field(
+        default_factory=lambda: replace(TRAINING["city"], learning_rate=GENTLE_RATE)
+    )
     init: str | None = DEFAULT_MODEL  # weights to begin with
 
     def __post_init__(self) -> None:
