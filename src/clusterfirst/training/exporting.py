@@ -27,7 +27,7 @@ from clusterfirst.networks.model_folder import (
     save_model,
     shipped,
 )
-from clusterfirst.training.batches import WHOLE
+from clusterfirst.training.batches import LARGEST
 from clusterfirst.training.checkpoint import (
     MANIFEST,
     load_checkpoint,
@@ -91,7 +91,7 @@ def _reach(labels: list[dict[str, Any]], config: TrainConfig) -> dict[str, Any]:
     if config.batches.part_share > 0:
         least = config.batches.least_customers
         reach["customers"][0] = min(reach["customers"][0], least)
-    reach["customers"][1] = min(reach["customers"][1], WHOLE)  # more are always cut
+    reach["customers"][1] = min(reach["customers"][1], LARGEST)  # more are always cut
     return reach
 
 
