@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from clusterfirst.cli import app
@@ -37,7 +38,9 @@ a file cannot be read.
 def commands() -> dict[str, Any]:
     """Every command under the words one types: "solve", "city init", ..."""
     found: dict[str, Any] = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]  # a group
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    for name, command in group.commands.items():
         inner = getattr(command, "commands", {})
         for other, sub_command in inner.items():
             found[f"{name} {other}"] = sub_command

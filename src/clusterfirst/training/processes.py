@@ -1,7 +1,7 @@
 """Several processes of one machine that train one model.
 
-Threads share the many small products of these networks badly: two give 1.3 times the
-passes of one, two processes with a thread each twice as many (docs/training.md). The
+Threads share the many small products of these networks badly: two give 1.1 to 1.5 times
+the passes of one, two processes with a thread each 1.5 to 1.8 (docs/training.md). The
 first process has the optimiser, the averages and the files. Its helpers read its
 weights from shared memory, each takes a part of every batch, and they leave their
 gradients there.
@@ -100,8 +100,9 @@ def trained(router: nn.Module) -> list[nn.Parameter]:
 
 
 def _shared(like: Tensor) -> Tensor:
-    zeros: Any = torch.zeros_like(like)
-    return zeros.share_memory_()  # type: ignore[no-any-return]  # torch has no types
+    zeros: Any = torch.zeros_like(like)  # torch has no types for the next call
+    shared: Tensor = zeros.share_memory_()
+    return shared
 
 
 def _tell(talk: Callable[..., Any], *words: int) -> Any:
