@@ -42,10 +42,15 @@ HANG = 120  # seconds; generous, the machine may be busy
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """Start the tiny training as a process of its own."""
-    command = [sys.executable, str(SCRIPT), str(folder), *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    """Start the tiny training as a process, and group, of its own."""
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(folder), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -167,6 +172,26 @@ def test_two_processes_survive_kills(tmp_path: Path) -> None:
     run.wait(HANG)
     run_here(tmp_path / "killed", replace(CONFIG, steps=6), processes=2)
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+def test_ctrl_c_while_a_helper_starts(tmp_path: Path) -> None:
+    """As from a terminal, to both processes: only the first one takes it."""
+    run = start(tmp_path, "200", "processes=2")
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    end = time.monotonic() + HANG
+
+    def helper_runs() -> bool:
+        commands = (Path(f"/proc/{c}/cmdline") for c in children.read_text().split())
+        return any(b"spawn_main" in command.read_bytes() for command in commands)
+
+    while not helper_runs():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    os.killpg(run.pid, signal.SIGINT)
+    words, complaints = run.communicate(timeout=HANG)
+    assert run.returncode == 0
+    assert words.endswith("INTERRUPTED\n")
+    assert complaints == ""
 
 
 def test_a_helper_that_dies_is_reported(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -62,7 +63,7 @@ def helpers(router: nn.Module, parts: Sequence[Part]) -> Iterator[list[Helper]]:
             process = context.Process(
                 target=_serve, args=(there, part, router, gradients), daemon=True
             )
-            process.start()
+            _start(process)
             there.close()
             started.append(Helper(process, here, gradients))
         yield started
@@ -99,6 +100,16 @@ def trained(router: nn.Module) -> list[nn.Parameter]:
     return [p for p in router.parameters() if p.requires_grad]
 
 
+def _start(process: Any) -> None:
+    """Start a process that never sees Ctrl-C or SIGTERM: the first one decides."""
+    resource_tracker.ensure_running()  # when it starts it would lift the mask
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        process.start()  # the child inherits the mask
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _shared(like: Tensor) -> Tensor:
     zeros: Any = torch.zeros_like(like)  # torch has no types for the next call
     shared: Tensor = zeros.share_memory_()
@@ -118,8 +129,6 @@ def _serve(
     pipe: Connection, part: Part, router: nn.Module, gradients: list[Tensor]
 ) -> None:
     """Do a part of each step that is asked for, until the first process is gone."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the first process decides
-        signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
     router.train()
     ahead: tuple[int, Any] | None = None
