@@ -1,4 +1,4 @@
-"""Attention along neighbour lists: two ways to compute it, one result."""
+"""Attention along neighbour lists is the textbook's with a mask."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from clusterfirst.networks import layers
 from clusterfirst.networks.layers import (
     MLP,
     Attention,
@@ -34,7 +33,7 @@ def random_lists(batch: int, tokens: int, length: int) -> Lists:
 
 
 def masked_attention(
-    attention: Attention, x: torch.Tensor, lists: Lists
+    attention: Attention, x: torch.Tensor, lists: Lists, pair: torch.Tensor | None
 ) -> torch.Tensor:
     """The textbook: softmax over all tokens with -inf outside the list."""
     batch, tokens, width = x.shape
@@ -42,44 +41,52 @@ def masked_attention(
     q, k, v = attention.qkv(x).view(batch, tokens, 3, heads, -1).unbind(2)
     logits = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(width // heads)
     mask = torch.zeros(batch, tokens, tokens, dtype=torch.bool)
+    between = x.new_zeros(batch, tokens, tokens, 0 if pair is None else pair.shape[-1])
     for b in range(batch):
         for t in range(tokens):
-            mask[b, t, lists.index[b, t][lists.valid[b, t]]] = True
+            listed = lists.index[b, t][lists.valid[b, t]]
+            mask[b, t, listed] = True
+            if pair is not None:
+                between[b, t, listed] = pair[b, t][lists.valid[b, t]]
+    if pair is not None:
+        logits = logits + attention.bias(between).permute(0, 3, 1, 2)
     weights = logits.masked_fill(~mask[:, None], -math.inf).softmax(-1)
     mixed = torch.einsum("bhts,bshd->bthd", weights, v).reshape(batch, tokens, width)
     out: torch.Tensor = attention.out(mixed)
+    if pair is not None:
+        about = torch.einsum("bhts,btsp->bthp", weights, between)
+        out = out + attention.message(about.reshape(batch, tokens, -1))
     return out
 
 
-@pytest.mark.parametrize("pair_width", [0, 3])
-@pytest.mark.parametrize(("tokens", "length"), [(2, 2), (9, 4), (40, 12)])
-def test_dense_and_gathered_attention_agree(
-    monkeypatch: pytest.MonkeyPatch, pair_width: int, tokens: int, length: int
+def along_lists(pair: torch.Tensor | None) -> torch.Tensor | None:
+    """Pair features as a layer wants them: (B T, P, L)."""
+    return None if pair is None else pair.flatten(0, 1).transpose(1, 2).contiguous()
+
+
+@pytest.mark.parametrize("pair_width", [0, 1, 3, 8])
+@pytest.mark.parametrize(("tokens", "length"), [(1, 1), (2, 2), (9, 4), (40, 33)])
+def test_attention_is_masked_softmax_attention(
+    pair_width: int, tokens: int, length: int
 ) -> None:
-    """Which way the attention is computed changes nothing beyond 1e-5."""
-    torch.manual_seed(0)
-    lists = random_lists(2, tokens, length)
-    shape = EncoderShape(2, 16, 4, 32, 0.0, pair_width)
-    encoder = Encoder(shape).eval()
-    x = torch.randn(2, tokens, 16, requires_grad=True)
-    pair = torch.randn(2, tokens, length, pair_width) if pair_width else None
-    outputs, gradients = [], []
-    for most in (10**9, 0):
-        monkeypatch.setattr(layers, "DENSE_TOKENS", most)
-        out = encoder(x, lists, pair)
-        outputs.append(out.detach())
-        gradients.append(torch.autograd.grad(out.square().sum(), x)[0])
-    assert torch.allclose(outputs[0], outputs[1], atol=1e-5)
-    assert torch.allclose(gradients[0], gradients[1], atol=1e-4, rtol=1e-4)
-
-
-def test_attention_is_masked_softmax_attention() -> None:
-    """Without pair features the lists are the paper's k-NN mask, nothing else."""
+    """The lists are the paper's k-NN mask, nothing else, and so are all gradients."""
     torch.manual_seed(1)
-    attention = Attention(16, 4)
-    x, lists = torch.randn(3, 11, 16), random_lists(3, 11, 5)
-    wanted = masked_attention(attention, x, lists)
-    assert torch.allclose(attention(x, lists, None), wanted, atol=1e-5)
+    attention = Attention(16, 4, pair_width)
+    lists = random_lists(3, tokens, length)
+    x = torch.randn(3, tokens, 16, requires_grad=True)
+    pair = None
+    if pair_width:
+        pair = torch.randn(3, tokens, length, pair_width, requires_grad=True)
+    wanted = masked_attention(attention, x, lists, pair)
+    found = attention(x, lists, along_lists(pair))
+    assert torch.allclose(found, wanted, atol=1e-5)
+    inputs = [x, *attention.parameters()] + ([] if pair is None else [pair])
+    ours, theirs = (
+        torch.autograd.grad(out.square().sum(), inputs, materialize_grads=True)
+        for out in (found, wanted)
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine, other, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("pair_width", [0, 3])
@@ -93,7 +100,9 @@ def test_order_of_a_list_does_not_matter(pair_width: int) -> None:
     shuffled = Lists(lists.index[..., turn], lists.valid[..., turn])
     turned = None if pair is None else pair[:, :, turn]
     assert torch.allclose(
-        attention(x, lists, pair), attention(x, shuffled, turned), atol=1e-6
+        attention(x, lists, along_lists(pair)),
+        attention(x, shuffled, along_lists(turned)),
+        atol=1e-6,
     )
 
 
@@ -104,11 +113,11 @@ def test_what_is_not_in_the_list_is_not_seen(pair_width: int) -> None:
     attention = Attention(16, 4, pair_width)
     x, lists = torch.randn(1, 12, 16), random_lists(1, 12, 4)
     pair = torch.randn(1, 12, 4, pair_width) if pair_width else None
-    before = attention(x, lists, pair)
+    before = attention(x, lists, along_lists(pair))
     other = x.clone()
     other[0, 7] += 1.0
     index = torch.where(lists.valid, lists.index, 3)  # padding may point anywhere
-    after = attention(other, Lists(index, lists.valid), pair)
+    after = attention(other, Lists(index, lists.valid), along_lists(pair))
     sees = ((lists.index == 7) & lists.valid).any(-1)[0]
     changed = (before - after).abs().amax(-1)[0] > 1e-6
     assert torch.equal(changed, sees)

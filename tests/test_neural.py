@@ -13,7 +13,7 @@ import torch
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance
 from clusterfirst.method import Decoded, Work
-from clusterfirst.networks import cluster, layers, neural
+from clusterfirst.networks import cluster, neural
 from clusterfirst.networks.neural import (
     NeuralScorer,
     encode,
@@ -134,20 +134,6 @@ def test_demand_units_not_demands() -> None:
     assert np.array_equal(mine.seeds, theirs.seeds)
     assert np.allclose(mine.cost, theirs.cost, atol=1e-5)
     assert nodes_of(split).demands.dtype == np.int64
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_dense_and_gathered_attention_score_alike(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """Small and large instances take different ways through the same networks."""
-    router, day = small_router(KINDS[kind]), small_day(40)
-    found = []
-    for most in (10**9, 0):
-        monkeypatch.setattr(layers, "DENSE_TOKENS", most)
-        found.append(NeuralScorer(router, day, day.city_rows)(5))
-    assert np.array_equal(found[0].seeds, found[1].seeds)
-    assert np.allclose(found[0].cost, found[1].cost, atol=1e-5)
 
 
 def test_blocks_of_customers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

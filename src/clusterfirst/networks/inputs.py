@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -67,16 +67,6 @@ class NodeBatch:
         """(B, T) distance to the depot in units of the spacing."""
         length: Tensor = torch.linalg.vector_norm(self.position, dim=-1)
         return length
-
-    def to(self, device: torch.device | str) -> NodeBatch:
-        """Return the batch on another device."""
-        values: dict[str, Any] = {
-            name: Lists(value.index.to(device), value.valid.to(device))
-            if isinstance(value, Lists)
-            else value.to(device)
-            for name, value in vars(self).items()
-        }
-        return NodeBatch(**values)
 
 
 @dataclass(frozen=True)
