@@ -52,17 +52,24 @@ TINY = LearnSettings(
 )
 
 
-def test_a_city_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All stages run, the model knows its city and figures, and a rerun is instant."""
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few labels and no pictures."""
     monkeypatch.setattr("clusterfirst.training.learning.LEAST_LABELS", 6)
-    monkeypatch.setattr("clusterfirst.training.learning.LABELLING", 0.05)
+    monkeypatch.setattr("clusterfirst.training.learning.LABELLING", 0.25)
     for slow in ("training.pretraining._draw", "training.run.draw_curves"):
         monkeypatch.setattr(f"clusterfirst.{slow}", lambda *given: None)
 
-    def ctrl_c(text: str) -> None:
-        if text.startswith("2/4"):
-            raise KeyboardInterrupt
 
+def ctrl_c(text: str) -> None:
+    """Interrupt before labels are made."""
+    if text.startswith("2/4"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_city_is_learned(tmp_path: Path) -> None:
+    """All stages run, the model knows its city and figures, and a rerun is instant."""
     with pytest.raises(KeyboardInterrupt):
         learn(small_city(), TINY, tmp_path, Listener(say=ctrl_c))
     spent = json.loads((tmp_path / "plan.json").read_text())["seconds"]
@@ -89,8 +96,38 @@ def test_a_city_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     gaps = model.provenance["gaps"]
     for name in ("N = 12", "N = 24"):  # what it began with stands beside the result
         assert gaps[f"{name} with model"] == loaded.provenance["gaps"][name]
-    with pytest.raises(InputError, match="E721 hours"):
-        learn(small_city(), replace(TINY, hours=9.0), tmp_path)
+
+
+@pytest.mark.usefixtures("quick")
+def test_more_hours_go_on(tmp_path: Path) -> None:
+    """Another round keeps table and labels, adds labels, and trains from the last."""
+    longer = replace(TINY, hours=2 * TINY.hours)
+    with pytest.raises(KeyboardInterrupt):
+        learn(small_city(), TINY, tmp_path, Listener(say=ctrl_c))
+    with pytest.raises(InputError, match=r"E721 hours.*unfinished"):
+        learn(small_city(), longer, tmp_path)
+    first = learn(small_city(), TINY, tmp_path)
+    assert first is not None
+    table = (tmp_path / "psi" / "psi.safetensors").read_bytes()
+    labels = json.loads((tmp_path / "plan.json").read_text())["rounds"][0]["labels"]
+    with pytest.raises(KeyboardInterrupt):
+        learn(small_city(), longer, tmp_path, Listener(say=ctrl_c))
+    assert load_model(tmp_path / "model").provenance["hours"] == TINY.hours
+    second = learn(small_city(), longer, tmp_path)
+    assert second is not None
+    assert (tmp_path / "psi" / "psi.safetensors").read_bytes() == table
+    known = second.provenance
+    assert known["hours"] == longer.hours
+    assert known["labels"][0]["count"] == 2 * labels
+    assert known["before"]["passes"] == first.provenance["passes"]
+    begun = read_run(tmp_path / "run-1").weights
+    moved = [
+        float((value - begun[name]).abs().max())
+        for name, value in read_run(tmp_path / "run-2").weights.items()
+    ]
+    assert 0 < max(moved) < 0.1  # from there, not from new random weights
+    with pytest.raises(InputError, match=r"E721 hours.*ask for more"):
+        learn(small_city(), TINY, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -174,7 +174,8 @@ def learn(
     """Learn a city: pre-training, labels, training and validation in one go.
 
     15 % of the time goes to the table Psi, 30 % to labels, 50 % to training, the
-    rest to references and measuring. The model is in OUT/model.
+    rest to references and measuring. The model is in OUT/model. The same command with
+    more --hours learns on from there.
     """
     cores = _cores(threads)
     _use_threads(cores)

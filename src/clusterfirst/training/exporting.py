@@ -146,6 +146,12 @@ def read_start(name: str) -> Start:
         raise InputError(Problem("E701", "--init", str(error), rule)) from error
 
 
+def start_of_run(run: Path) -> Start:
+    """The averaged weights of a run, to begin another one with."""
+    done = read_run(run)
+    return Start(done.weights, *all_training(done.facts))
+
+
 def model_card(model: Model) -> str:
     """A model card with every figure that is known, as Markdown."""
     known = model.provenance

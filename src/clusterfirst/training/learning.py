@@ -4,12 +4,16 @@
     psi/          the pre-trained table (pretraining.py)
     labels/       expert solutions (labels.py)
     validation/   references of the validation days
-    run/          the training (training_run.py)
+    run-1/        the training (run.py); run-2/ and so on after more hours
     model/        the result
 
 Every stage continues by itself, so the whole does too: run it again. After the plan
 is made, labels and training go by counts, not by the clock. Training begins with the
 general weights: a city is learned as what differs from all the others.
+
+Asked for more hours, a folder that has learned goes on in another round: the table
+stays, because the weights know it, labels are added, and training begins with the
+averaged weights of the round before.
 """
 
 from __future__ import annotations
@@ -36,11 +40,18 @@ from clusterfirst.networks.embed import SETTINGS, EmbedSettings
 from clusterfirst.networks.model_folder import Model, load_model
 from clusterfirst.networks.neural import DEFAULT_MODEL
 from clusterfirst.training.configs import TRAINING
-from clusterfirst.training.exporting import export_model, read_start
+from clusterfirst.training.exporting import export_model, read_start, start_of_run
 from clusterfirst.training.loop import TrainConfig, Trainer
 from clusterfirst.training.pretraining import pretrain
 from clusterfirst.training.processes import use_threads
-from clusterfirst.training.run import Ending, Report, RunOptions, TrainData, train
+from clusterfirst.training.run import (
+    Ending,
+    Report,
+    RunOptions,
+    Start,
+    TrainData,
+    train,
+)
 from clusterfirst.training.validation import (
     SolvedGap,
     Validation,
@@ -55,7 +66,9 @@ LEAST_LABELS = 64
 TIMED_STEPS = 3
 # A full rate makes the general weights forget more than a city's days teach (LOG.md).
 GENTLE_RATE = 3e-4
-PRETRAINING, LABELLING, TRAINING_TIME = 0.15, 0.30, 0.50  # shares; the rest validates
+# Shares of the time; the rest validates. A later round trains for what Psi took.
+PRETRAINING, LABELLING, TRAINING_TIME = 0.15, 0.30, 0.50
+PLAN_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,10 @@ def learn(
         write_json(out / "plan.json", plan)
     if ending is not Ending.FINISHED:
         return None
-    return _finish(source, settings, out, plan)
+    model = _finish(source, settings, out, plan)
+    plan["rounds"][-1]["finished"] = True
+    write_json(out / "plan.json", plan)
+    return model
 
 
 def _stages(
@@ -127,6 +143,7 @@ def _stages(
 ) -> Ending:
     """Psi, labels, references and training, as planned."""
     plan, listener = order
+    now = plan["rounds"][-1]
     city = source.city
     assert city is not None
     embed = _shortened(settings.embed, plan["epochs"])
@@ -137,8 +154,8 @@ def _stages(
         out / "psi",
         on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
     )
-    listener.say(f"2/4 {plan['labels']} labels of {settings.customers} customers")
-    pool = _labels(source, settings, out, (plan["labels"], listener))
+    listener.say(f"2/4 {now['labels']} labels of {settings.customers} customers")
+    pool = _labels(source, settings, out, (now["labels"], listener))
     listener.say(f"3/4 references of {settings.validate} validation days")
     validation = _validation(source, settings, out, settings.customers)
     model = replace(
@@ -146,42 +163,72 @@ def _stages(
         psi_rows=len(city.coords),
         psi_width=int(table.psi.shape[1]),
     )
-    init = None if settings.init is None else read_start(settings.init)
-    data = TrainData(pool, table.psi, city, init, validation)
-    config = replace(settings.train, model=model)
+    data = TrainData(pool, table.psi, city, _start(settings, out, plan), validation)
+    seed = settings.train.seed + len(plan["rounds"]) - 1  # other batches each round
+    config = replace(settings.train, model=model, seed=seed)
     use_threads(1)  # for each process
-    if plan["steps"] is None:
-        plan["steps"] = _steps_that_fit(config, data, settings)
+    if now["steps"] is None:
+        now["steps"] = _steps_that_fit(config, data, (settings, plan))
         write_json(out / "plan.json", plan)
-    config = replace(config, steps=plan["steps"])
+    config = replace(config, steps=now["steps"])
     listener.say(f"4/4 training for {config.steps} steps")
     options = RunOptions(settings.processes)
-    return train(config, data, out / "run", options, listener.report)
+    return train(config, data, _run_folder(out, plan), options, listener.report)
+
+
+def _run_folder(out: Path, plan: dict[str, Any], *, before: int = 0) -> Path:
+    """Where the newest round trains, or one that many rounds before."""
+    return out / f"run-{len(plan['rounds']) - before}"
+
+
+def _start(settings: LearnSettings, out: Path, plan: dict[str, Any]) -> Start | None:
+    """Weights to begin with: those of the round before, or the general ones."""
+    if len(plan["rounds"]) > 1:
+        return start_of_run(_run_folder(out, plan, before=1))
+    return None if settings.init is None else read_start(settings.init)
 
 
 def _open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]:
-    """Return the plan of the folder, or make it; another city or time is refused."""
+    """Return the plan of the folder, with a new round if more hours are asked for."""
     identity = {
+        "format": PLAN_FORMAT,
         "city": city.hash,
-        "hours": settings.hours,
         "customers": settings.customers,
         "embed": json.loads(json.dumps(asdict(settings.embed))),
     }
     path = out / "plan.json"
-    if path.exists():
-        plan: dict[str, Any] = json.loads(path.read_text())
-        for key, value in identity.items():
-            if plan.get(key) != value:
-                rule = f"this folder was begun with {plan.get(key)}; use another --out"
-                raise InputError(Problem("E721", key, str(value), rule))
+    plan: dict[str, Any]
+    if not path.exists():
+        epochs = _epochs_that_fit(city, settings)
+        plan = {**identity, "epochs": epochs, "rounds": [], "seconds": 0.0}
+        return _add_round(plan, settings, path)
+    plan = json.loads(path.read_text())
+    for key, value in identity.items():
+        if plan.get(key) != value:
+            rule = f"this folder was begun with {plan.get(key)}; use another --out"
+            raise InputError(Problem("E721", key, str(value), rule))
+    last = plan["rounds"][-1]
+    if settings.hours == last["hours"]:
         return plan
-    plan = {
-        **identity,
-        "epochs": _epochs_that_fit(city, settings),
+    if settings.hours < last["hours"] or not last["finished"]:
+        rule = f"this folder has learned for {last['hours']:g}; ask for more"
+        if not last["finished"]:
+            rule = f"a round of {last['hours']:g} is unfinished here; finish it first"
+        raise InputError(Problem("E721", "hours", f"{settings.hours:g}", rule))
+    return _add_round(plan, settings, path)
+
+
+def _add_round(
+    plan: dict[str, Any], settings: LearnSettings, path: Path
+) -> dict[str, Any]:
+    """Plan to learn up to these hours in all."""
+    new = {
+        "hours": settings.hours,
         "labels": settings.labels,
         "steps": None,  # until labels and table are there to time a step with
-        "seconds": 0.0,
+        "finished": False,
     }
+    plan["rounds"].append(new)
     write_json(path, plan)
     return plan
 
@@ -230,14 +277,18 @@ def _validation(
 
 
 def _steps_that_fit(
-    config: TrainConfig, data: TrainData, settings: LearnSettings
+    config: TrainConfig, data: TrainData, order: tuple[LearnSettings, dict[str, Any]]
 ) -> int:
     """Time a few steps; the first is left out, it warms up."""
+    settings, plan = order
     steps = Trainer(config, data.psi).run(
         data.pool, until=1 + TIMED_STEPS, processes=settings.processes
     )
     times = [step.seconds for step in steps]
     seconds = TRAINING_TIME * 3600 * settings.hours
+    if len(plan["rounds"]) > 1:
+        more = settings.hours - plan["rounds"][-2]["hours"]
+        seconds = (TRAINING_TIME + PRETRAINING) * 3600 * more
     return max(2, int(seconds / float(np.mean(times[1:]))))
 
 
@@ -248,7 +299,8 @@ def _finish(
 
     The weights it began with are measured too: they show what learning was worth.
     """
-    model = export_model(out / "run", out / "model")
+    run = _run_folder(out, plan)
+    model = export_model(run, out / "model")
     gaps: dict[str, SolvedGap] = {}
     before: dict[str, float] = {}
     assert source.city is not None
@@ -267,7 +319,7 @@ def _finish(
         "fails": " ".join(_failures(name, gap) for name, gap in gaps.items()),
     }
     command = f"clusterfirst learn CITY --hours {settings.hours:g}"
-    return export_model(out / "run", out / "model", command=command, more=more)
+    return export_model(run, out / "model", command=command, more=more)
 
 
 def _failures(name: str, gap: SolvedGap) -> str:
