@@ -21,6 +21,7 @@ from clusterfirst.compiled import OPTIONS
 # Sums may be taken in any order, which is what lets them use vector instructions; no
 # other liberty: empty places of a list are minus infinity.
 FREEDOM = {"contract", "reassoc"}
+BLOCK = 64  # tokens
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -54,10 +55,10 @@ class ListAttention(torch.autograd.Function):
         """Return the gradients of all inputs but the rows."""
         qkv, pair, slope, rows, weights = ctx.saved_tensors
         found = [torch.zeros_like(each) for each in (qkv, pair, slope)]
-        spare = weights.new_empty(rows.shape[1])
+        logits = torch.empty_like(weights)
         mixed, about = (each.contiguous() for each in slopes)
         _send_back(
-            *_arrays(qkv, pair, slope, rows, weights, mixed, about, spare, *found)
+            *_arrays(qkv, pair, slope, rows, weights, mixed, about, logits, *found)
         )
         return *found, None
 
@@ -86,46 +87,15 @@ def _sum_up(
     about: Any,
 ) -> None:
     M, _, H, width = qkv.shape
-    P, L = pair.shape[1:]
     scale = np.float32(1.0 / np.sqrt(width))
-    for t in range(M):
-        seen = rows[t]
-        for h in range(H):
-            query, weight = qkv[t, 0, h], weights[t, h]
-            for j in range(L):
-                weight[j] = -np.inf
-                if seen[j] >= 0:
-                    key = qkv[seen[j], 1, h]
-                    total = np.float32(0.0)
-                    for i in range(width):
-                        total += query[i] * key[i]
-                    weight[j] = total * scale
-            for p in range(P):
-                feature, rise = pair[t, p], slope[h, p]
-                for j in range(L):
-                    weight[j] += rise * feature[j]
-            top = weight[0]
-            for j in range(L):
-                top = max(top, weight[j])
-            total = np.float32(0.0)
-            for j in range(L):
-                weight[j] = np.exp(weight[j] - top)
-                total += weight[j]
-            for j in range(L):
-                weight[j] /= total
-            mean = mixed[t, h]
-            mean[:] = 0.0
-            for j in range(L):
-                if seen[j] >= 0:
-                    share, value = weight[j], qkv[seen[j], 2, h]
-                    for i in range(width):
-                        mean[i] += share * value[i]
-            for p in range(P):
-                feature = pair[t, p]
-                total = np.float32(0.0)
-                for j in range(L):
-                    total += weight[j] * feature[j]
-                about[t, h, p] = total
+    for first in range(0, M, BLOCK):
+        block = (first, min(M, first + BLOCK))
+        _dots(block, rows, (qkv, 0), (qkv, 1), weights)
+        _scale(block, weights, scale)
+        _add_features(block, pair, slope.reshape(1, H, -1), weights)
+        _softmax(block, rows, weights)
+        _mix(block, rows, weights, (qkv, 2), (mixed.reshape(M, 1, H, width), 0))
+        _mean_features(block, pair, weights, about)
 
 
 @summing
@@ -137,58 +107,160 @@ def _send_back(
     weights: Any,
     mixed: Any,
     about: Any,
-    logit: Any,
+    logits: Any,
     to_qkv: Any,
     to_pair: Any,
     to_slope: Any,
 ) -> None:
-    """Add up the gradients; `logit` is room for those of one list."""
+    """Add up the gradients; `logits` is room for those of the logits."""
     M, _, H, width = qkv.shape
-    P, L = pair.shape[1:]
     scale = np.float32(1.0 / np.sqrt(width))
-    for t in range(M):
-        seen = rows[t]
-        for h in range(H):
-            weight, mean = weights[t, h], mixed[t, h]
-            for j in range(L):
-                logit[j] = 0.0
-                if seen[j] >= 0:
-                    value = qkv[seen[j], 2, h]
-                    total = np.float32(0.0)
-                    for i in range(width):
-                        total += mean[i] * value[i]
-                    logit[j] = total
-            for j in range(L):
-                if seen[j] >= 0:
-                    share, to_value = weight[j], to_qkv[seen[j], 2, h]
-                    for i in range(width):
-                        to_value[i] += share * mean[i]
-            for p in range(P):
-                feature, rise = pair[t, p], about[t, h, p]
-                for j in range(L):
-                    logit[j] += rise * feature[j]
-            # Softmax: d logit = weight (d weight - sum of weight d weight).
+    means = (mixed.reshape(M, 1, H, width), 0)
+    for first in range(0, M, BLOCK):
+        block = (first, min(M, first + BLOCK))
+        _dots(block, rows, means, (qkv, 2), logits)
+        _scatter(block, rows, weights, means, (to_qkv, 2))
+        _add_features(block, pair, about, logits)
+        _softmax_back(block, weights, logits)
+        _features_back(
+            block, (pair, slope, about), (weights, logits), (to_pair, to_slope)
+        )
+        _scale(block, logits, scale)
+        _mix(block, rows, logits, (qkv, 1), (to_qkv, 0))
+        _scatter(block, rows, logits, (qkv, 0), (to_qkv, 1))
+
+
+# Each stage runs over a block of tokens: alone a loop is simple enough for vector
+# instructions, which fused ones were not, and a block stays in the cache. What is
+# given as (array, k) are the rows array[:, k].
+
+
+@summing
+def _dots(block: Any, rows: Any, left: Any, right: Any, out: Any) -> None:
+    """Product of a token's row with each listed one; 0 at empty places."""
+    (mine, at), (others, which) = left, right
+    for t in range(block[0], block[1]):
+        for h in range(out.shape[1]):
+            row, found = mine[t, at, h], out[t, h]
+            for j in range(rows.shape[1]):
+                total = np.float32(0.0)
+                if rows[t, j] >= 0:
+                    other = others[rows[t, j], which, h]
+                    for i in range(len(row)):
+                        total += row[i] * other[i]
+                found[j] = total
+
+
+@summing
+def _scale(block: Any, values: Any, scale: Any) -> None:
+    for t in range(block[0], block[1]):
+        for h in range(values.shape[1]):
+            row = values[t, h]
+            for j in range(len(row)):
+                row[j] *= scale
+
+
+@summing
+def _add_features(block: Any, pair: Any, slopes: Any, out: Any) -> None:
+    """Add pair features times slopes, of each token or (1, H, P) common ones."""
+    for t in range(block[0], block[1]):
+        rises = slopes[min(t, len(slopes) - 1)]
+        for h in range(out.shape[1]):
+            row = out[t, h]
+            for p in range(pair.shape[1]):
+                feature, rise = pair[t, p], rises[h, p]
+                for j in range(len(row)):
+                    row[j] += rise * feature[j]
+
+
+@summing
+def _softmax(block: Any, rows: Any, weights: Any) -> None:
+    """Logits become weights; empty places get none."""
+    for t in range(block[0], block[1]):
+        for h in range(weights.shape[1]):
+            weight = weights[t, h]
+            top = np.float32(-np.inf)
+            for j in range(len(weight)):
+                if rows[t, j] < 0:
+                    weight[j] = -np.inf
+                top = max(top, weight[j])
+            total = np.float32(0.0)
+            for j in range(len(weight)):
+                weight[j] = np.exp(weight[j] - top)
+                total += weight[j]
+            share = np.float32(1.0) / total
+            for j in range(len(weight)):
+                weight[j] *= share
+
+
+@summing
+def _mix(block: Any, rows: Any, weights: Any, right: Any, out: Any) -> None:
+    """Sum of the listed rows under the weights."""
+    (others, which), (sums, at) = right, out
+    for t in range(block[0], block[1]):
+        for h in range(weights.shape[1]):
+            weight, total = weights[t, h], sums[t, at, h]
+            total[:] = 0.0
+            for j in range(len(weight)):
+                if rows[t, j] >= 0:
+                    share, other = weight[j], others[rows[t, j], which, h]
+                    for i in range(len(total)):
+                        total[i] += share * other[i]
+
+
+@summing
+def _scatter(block: Any, rows: Any, weights: Any, left: Any, out: Any) -> None:
+    """Add a token's row, weighted, to each listed one."""
+    (mine, at), (sums, which) = left, out
+    for t in range(block[0], block[1]):
+        for h in range(weights.shape[1]):
+            weight, row = weights[t, h], mine[t, at, h]
+            for j in range(len(weight)):
+                if rows[t, j] >= 0:
+                    share, total = weight[j], sums[rows[t, j], which, h]
+                    for i in range(len(row)):
+                        total[i] += share * row[i]
+
+
+@summing
+def _mean_features(block: Any, pair: Any, weights: Any, about: Any) -> None:
+    for t in range(block[0], block[1]):
+        for h in range(weights.shape[1]):
+            weight = weights[t, h]
+            for p in range(pair.shape[1]):
+                feature = pair[t, p]
+                total = np.float32(0.0)
+                for j in range(len(weight)):
+                    total += weight[j] * feature[j]
+                about[t, h, p] = total
+
+
+@summing
+def _softmax_back(block: Any, weights: Any, slopes: Any) -> None:
+    """Gradients of weights become those of logits: w (g - sum of w g)."""
+    for t in range(block[0], block[1]):
+        for h in range(weights.shape[1]):
+            weight, slope = weights[t, h], slopes[t, h]
             common = np.float32(0.0)
-            for j in range(L):
-                common += weight[j] * logit[j]
-            for j in range(L):
-                logit[j] = weight[j] * (logit[j] - common)
-            for p in range(P):
+            for j in range(len(weight)):
+                common += weight[j] * slope[j]
+            for j in range(len(weight)):
+                slope[j] = weight[j] * (slope[j] - common)
+
+
+@summing
+def _features_back(block: Any, given: Any, sums: Any, out: Any) -> None:
+    """Add the gradients of pair features and of the slopes of the logits."""
+    (pair, slope, about), (weights, logits), (to_pair, to_slope) = given, sums, out
+    for t in range(block[0], block[1]):
+        for h in range(weights.shape[1]):
+            weight, logit = weights[t, h], logits[t, h]
+            for p in range(pair.shape[1]):
                 feature, to_feature = pair[t, p], to_pair[t, p]
                 by_mean, by_logit = about[t, h, p], slope[h, p]
                 total = np.float32(0.0)
-                for j in range(L):
+                for j in range(len(weight)):
                     total += logit[j] * feature[j]
+                for j in range(len(weight)):
                     to_feature[j] += weight[j] * by_mean + logit[j] * by_logit
                 to_slope[h, p] += total
-            query, to_query = qkv[t, 0, h], to_qkv[t, 0, h]
-            for j in range(L):
-                if seen[j] >= 0:
-                    rise, key = logit[j] * scale, qkv[seen[j], 1, h]
-                    for i in range(width):
-                        to_query[i] += rise * key[i]
-            for j in range(L):
-                if seen[j] >= 0:
-                    rise, to_key = logit[j] * scale, to_qkv[seen[j], 1, h]
-                    for i in range(width):
-                        to_key[i] += rise * query[i]

@@ -62,7 +62,7 @@ class Muon(torch.optim.Optimizer):
     """Momentum whose steps are made orthogonal.
 
     torch.optim.Muon does the same in bfloat16, which halves the speed of training on
-    a processor that has to emulate it; here matrices of one shape share one product.
+    a processor that has to emulate it.
     """
 
     def __init__(
@@ -74,17 +74,14 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # no closures
         """Move every matrix along its orthogonalised momentum."""
         for group in self.param_groups:
-            by_shape: dict[tuple[int, ...], list[Tensor]] = {}
             for matrix in group["params"]:
-                if matrix.grad is not None:
-                    by_shape.setdefault(tuple(matrix.shape), []).append(matrix)
-            for (rows, columns), alike in by_shape.items():
-                steps = orthogonal(torch.stack([self._momentum(p) for p in alike]))
+                if matrix.grad is None:
+                    continue
+                move = orthogonal(self._momentum(matrix))
                 # Wide matrices keep the size of the change per output.
-                scale = max(1.0, rows / columns) ** 0.5
-                for matrix, move in zip(alike, steps, strict=True):
-                    matrix.mul_(1 - group["lr"] * group["weight_decay"])
-                    matrix.add_(move, alpha=-group["lr"] * scale)
+                scale = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
+                matrix.mul_(1 - group["lr"] * group["weight_decay"])
+                matrix.add_(move, alpha=-group["lr"] * scale)
 
     def _momentum(self, matrix: Tensor) -> Tensor:
         """Nesterov's: the gradient and the running mean together."""
@@ -96,14 +93,16 @@ class Muon(torch.optim.Optimizer):
         return matrix.grad.lerp(mean, MOMENTUM)
 
 
-def orthogonal(matrices: Tensor) -> Tensor:
-    """(M, r, c) about U V^T of each matrix U S V^T."""
+def orthogonal(matrix: Tensor) -> Tensor:
+    """About U V^T of a matrix U S V^T."""
     a, b, c = QUINTIC
-    tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.mT if tall else matrices
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-12)
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.mT.contiguous() if tall else matrix
+    x = x / x.norm().clamp(min=1e-12)
     for _ in range(NEWTON_STEPS):
         square = x @ x.mT
-        x = a * x + (b * square + c * square @ square) @ x
+        x = torch.addmm(
+            x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a
+        )
     found: Tensor = x.mT if tall else x
     return found
