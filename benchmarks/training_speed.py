@@ -44,7 +44,6 @@ NETWORKS: dict[str, ModelConfig] = {
     "paper-psi-6+6": replace(CONFIGS["paper"], **PSI),
 }
 PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
-ATTENTION = ("flash_attention",)  # products and softmax fused; counted as products
 
 
 def sweep_label(index: int) -> Label:
@@ -89,11 +88,7 @@ def measure(name: str, steps: int, pool: LabelPool, processes: int) -> str:
         next(run)
     run.close()
     spent = {e.key: e.self_cpu_time_total for e in profiler.key_averages()}
-    products = sum(
-        t
-        for key, t in spent.items()
-        if key in PRODUCTS or any(word in key for word in ATTENTION)
-    )
+    products = sum(t for key, t in spent.items() if key in PRODUCTS)
     rest = sorted(
         ((t, k) for k, t in spent.items() if k not in PRODUCTS), reverse=True
     )[:5]

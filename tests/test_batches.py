@@ -101,6 +101,18 @@ def test_turning_keeps_distances(seed: int) -> None:
     assert not np.allclose(a, b)
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_all_processes_together_use_the_tokens(processes: int) -> None:
+    """One process takes every example that fits, several lose less than one each."""
+    pool = LabelPool.of_labels([angular_label(100, i) for i in range(4)])
+    whole = BatchSettings(tokens=32 * 101, part_share=0.0)
+    shares = [
+        draw_batch(pool, whole, RULE, seed=3, step=0, share=(i, processes))
+        for i in range(processes)
+    ]
+    assert 32 - processes < sum(len(share.route) for share in shares) <= 32
+
+
 def test_little_is_padded() -> None:
     """Examples of a batch are alike in size: under a fifth of the tokens are wasted."""
     wasted = [batch_at(7, step).padding for step in range(40)]

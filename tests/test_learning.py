@@ -128,6 +128,10 @@ def test_more_hours_go_on(tmp_path: Path) -> None:
     assert 0 < max(moved) < 0.1  # from there, not from new random weights
     with pytest.raises(InputError, match=r"E721 hours.*ask for more"):
         learn(small_city(), TINY, tmp_path)
+    for damaged in ('{"format": 2', "[]", "\x00"):
+        (tmp_path / "plan.json").write_text(damaged)
+        with pytest.raises(InputError, match="E721 plan"):
+            learn(small_city(), TINY, tmp_path)
 
 
 @pytest.fixture(scope="module")

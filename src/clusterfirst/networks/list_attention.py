@@ -130,9 +130,9 @@ def _send_back(
         _scatter(block, rows, logits, (qkv, 0), (to_qkv, 1))
 
 
-# Each stage runs over a block of tokens: alone a loop is simple enough for vector
-# instructions, which fused ones were not, and a block stays in the cache. What is
-# given as (array, k) are the rows array[:, k].
+# One simple loop per stage and block of tokens: faster than all of it in one loop,
+# above all on the way back (LOG.md). What is given as (array, k) are the rows
+# array[:, k].
 
 
 @summing

@@ -100,7 +100,8 @@ def draw_batch(
     rng = np.random.Generator(streams.jumped(share[0])) if share[0] else rng
     examples: list[Label] = []
     mine = FIRST_SHARE if share[0] == 0 else 1.0
-    count = int(settings.tokens * mine / (FIRST_SHARE + share[1] - 1) / (size + 1))
+    tokens = round(settings.tokens * mine / (FIRST_SHARE + share[1] - 1))
+    count = tokens // (size + 1)
     for number in _alike(pool, near, rule, count, rng):
         if part:
             label = some_routes(pool.draw(number, rng), size, rng)

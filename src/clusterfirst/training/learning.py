@@ -143,7 +143,7 @@ def _stages(
 ) -> Ending:
     """Psi, labels, references and training, as planned."""
     plan, listener = order
-    now = plan["rounds"][-1]
+    last = plan["rounds"][-1]
     city = source.city
     assert city is not None
     embed = _shortened(settings.embed, plan["epochs"])
@@ -154,8 +154,8 @@ def _stages(
         out / "psi",
         on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
     )
-    listener.say(f"2/4 {now['labels']} labels of {settings.customers} customers")
-    pool = _labels(source, settings, out, (now["labels"], listener))
+    listener.say(f"2/4 {last['labels']} labels of {settings.customers} customers")
+    pool = _labels(source, settings, out, (last["labels"], listener))
     listener.say(f"3/4 references of {settings.validate} validation days")
     validation = _validation(source, settings, out, settings.customers)
     model = replace(
@@ -167,10 +167,11 @@ def _stages(
     seed = settings.train.seed + len(plan["rounds"]) - 1  # other batches each round
     config = replace(settings.train, model=model, seed=seed)
     use_threads(1)  # for each process
-    if now["steps"] is None:
-        now["steps"] = _steps_that_fit(config, data, (settings, plan))
+    if last["steps"] is None:
+        seconds = _training_seconds(plan)
+        last["steps"] = _steps_that_fit(config, data, settings.processes, seconds)
         write_json(out / "plan.json", plan)
-    config = replace(config, steps=now["steps"])
+    config = replace(config, steps=last["steps"])
     listener.say(f"4/4 training for {config.steps} steps")
     options = RunOptions(settings.processes)
     return train(config, data, _run_folder(out, plan), options, listener.report)
@@ -202,7 +203,7 @@ def _open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]
         epochs = _epochs_that_fit(city, settings)
         plan = {**identity, "epochs": epochs, "rounds": [], "seconds": 0.0}
         return _add_round(plan, settings, path)
-    plan = json.loads(path.read_text())
+    plan = _read_plan(path)
     for key, value in identity.items():
         if plan.get(key) != value:
             rule = f"this folder was begun with {plan.get(key)}; use another --out"
@@ -211,11 +212,23 @@ def _open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]
     if settings.hours == last["hours"]:
         return plan
     if settings.hours < last["hours"] or not last["finished"]:
-        rule = f"this folder has learned for {last['hours']:g}; ask for more"
+        had = f"{last['hours']:g}"
+        rule = f"this folder has learned for {had} hours; ask for more"
         if not last["finished"]:
-            rule = f"a round of {last['hours']:g} is unfinished here; finish it first"
+            rule = f"learning for {had} hours is unfinished; finish with --hours {had}"
         raise InputError(Problem("E721", "hours", f"{settings.hours:g}", rule))
     return _add_round(plan, settings, path)
+
+
+def _read_plan(path: Path) -> dict[str, Any]:
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(plan, dict):
+            return plan
+    except (OSError, ValueError):
+        pass
+    rule = "the plan of this folder cannot be read; use another --out"
+    raise InputError(Problem("E721", "plan", str(path), rule))
 
 
 def _add_round(
@@ -276,19 +289,22 @@ def _validation(
     return make_validation(source, plan, out / "validation")
 
 
+def _training_seconds(plan: dict[str, Any]) -> float:
+    """How long the newest round may train."""
+    hours = [each["hours"] for each in plan["rounds"]]
+    if len(hours) == 1:
+        return float(3600 * TRAINING_TIME * hours[0])
+    return float(3600 * (TRAINING_TIME + PRETRAINING) * (hours[-1] - hours[-2]))
+
+
 def _steps_that_fit(
-    config: TrainConfig, data: TrainData, order: tuple[LearnSettings, dict[str, Any]]
+    config: TrainConfig, data: TrainData, processes: int, seconds: float
 ) -> int:
     """Time a few steps; the first is left out, it warms up."""
-    settings, plan = order
     steps = Trainer(config, data.psi).run(
-        data.pool, until=1 + TIMED_STEPS, processes=settings.processes
+        data.pool, until=1 + TIMED_STEPS, processes=processes
     )
     times = [step.seconds for step in steps]
-    seconds = TRAINING_TIME * 3600 * settings.hours
-    if len(plan["rounds"]) > 1:
-        more = settings.hours - plan["rounds"][-2]["hours"]
-        seconds = (TRAINING_TIME + PRETRAINING) * 3600 * more
     return max(2, int(seconds / float(np.mean(times[1:]))))
 
 
