@@ -15,7 +15,7 @@ from clusterfirst.networks.cluster import SeedBatch
 from clusterfirst.networks.inputs import KNOWS_CITY, NeighbourRule, NodeArrays
 from clusterfirst.networks.model import ModelConfig, Router
 from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.training.batches import TrainBatch, make_batch
+from clusterfirst.training.batches import BatchSettings, TrainBatch, make_batch
 
 RULE = NeighbourRule(least=6, most=6)
 SMALL = ModelConfig(
@@ -104,7 +104,8 @@ def angular_label(customers: int = 30, index: int = 0) -> Label:
 
 def label_batch(labels: list[Label], seed: int = 0, pool: int = 2) -> TrainBatch:
     """A batch with targets, seeds drawn with this seed."""
-    return make_batch(labels, pool, np.random.default_rng(seed), RULE)
+    settings = BatchSettings(seed_pool=pool)
+    return make_batch(labels, settings, np.random.default_rng(seed), RULE)
 
 
 def grid(side: int, spread: int = 1) -> NodeArrays:

@@ -18,6 +18,8 @@ from clusterfirst.networks.inputs import neighbour_lists
 from clusterfirst.training.batches import (
     BatchSettings,
     TrainBatch,
+    central_customers,
+    distal_customers,
     draw_batch,
     keep_routes,
     some_routes,
@@ -27,7 +29,9 @@ from clusterfirst.training.own_seeds import with_own_seeds
 from networks import KINDS, RULE, angular_label, label_batch, small_router
 
 POOL = LabelPool.of_labels([angular_label(20 + i % 30, i) for i in range(60)])
-MIXED = BatchSettings(tokens=400, least_customers=8, turn=True, own_seeds=0.5)
+MIXED = BatchSettings(
+    tokens=400, least_customers=8, turn=True, own_seeds=0.5, centre_seeds=0.5
+)
 
 
 def batch_at(seed: int, step: int, how: BatchSettings = MIXED) -> TrainBatch:
@@ -122,12 +126,47 @@ def test_little_is_padded() -> None:
 
 def test_seed_j_is_in_route_j() -> None:
     """Teacher-forced seeds are distal customers of their own routes."""
-    batch = batch_at(1, 2)
+    batch = batch_at(1, 2, replace(MIXED, centre_seeds=0.0))
     for b in range(len(batch.route)):
         count = int(batch.seeds.real[b].sum())
         seeds = batch.seeds.index[b, :count] - 1
         assert batch.route[b, seeds].tolist() == list(range(count))
         assert (batch.is_seed[b, seeds] == 1).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_distal_and_central_customers(count: int) -> None:
+    """The farthest members of each route, and those with the shortest stars."""
+    label = angular_label(30, 2)
+    points = label.nodes.coords
+    d = np.linalg.norm(points[:, None] - points[None], axis=2)
+    distal, central = distal_customers(label, count), central_customers(label, count)
+    for number in range(int(label.route.max()) + 1):
+        route = np.flatnonzero(label.route == number)
+        stars = {
+            s: 2 * d[0, s] + sum(d[0, i] + d[i, s] - d[0, s] for i in route + 1)
+            for s in (route + 1).tolist()
+        }
+        far = sorted(route.tolist(), key=lambda i: -d[0, i + 1])
+        middle = sorted(route.tolist(), key=lambda i: stars[i + 1])
+        padding = [-1] * max(0, count - len(route))
+        assert distal[number].tolist() == far[:count] + padding
+        assert central[number].tolist() == middle[:count] + padding
+
+
+def test_centre_seeds_change_the_seeds_alone() -> None:
+    """They stand in the middles of the same routes; what is to be learned stays."""
+    far, middle = (
+        batch_at(5, 1, replace(MIXED, centre_seeds=share)) for share in (0.0, 1.0)
+    )
+    assert torch.equal(far.route, middle.route)
+    assert torch.equal(far.is_seed, middle.is_seed)
+    assert torch.equal(far.seeds.real, middle.seeds.real)
+    assert not torch.equal(far.seeds.index, middle.seeds.index)
+    for b in range(len(middle.route)):
+        count = int(middle.seeds.real[b].sum())
+        seeds = middle.seeds.index[b, :count] - 1
+        assert middle.route[b, seeds].tolist() == list(range(count))
 
 
 @pytest.mark.parametrize("kind", ["xy", "relative"])

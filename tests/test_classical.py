@@ -11,7 +11,6 @@ from clusterfirst.classical.fisher_jaikumar import (
     CANDIDATES,
     cone_seeds,
     insertion_costs,
-    reseeded,
     spread_seeds,
 )
 from clusterfirst.classical.fisher_jaikumar import _Map as Map
@@ -21,7 +20,7 @@ from clusterfirst.classical.sweep import angular_order, reach, sweep
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InputError
 from clusterfirst.instance import Instance
-from clusterfirst.method import Decoded, Work
+from clusterfirst.method import Work
 from clusterfirst.sampling import sample_world
 from clusterfirst.solution import Solution, judge
 from clusterfirst.solver import SolveOptions, solve
@@ -118,18 +117,6 @@ def test_seeds_survive_identical_points() -> None:
     same = Instance(np.array([0, 1, 1, 1, 1]), 2, coords=np.ones((5, 2)))
     for draw in (cone_seeds, spread_seeds):
         assert len(set(draw(Map(same), 2, np.random.default_rng(0)).tolist())) == 2
-
-
-def test_reseeding_minimises_the_star(town: Instance) -> None:
-    """The new seed of a route is the member with the shortest star tour estimate."""
-    route = np.arange(1, 12)
-    found = Decoded(np.zeros(60, dtype=np.int64), [route], 0.0)
-    d = town.distances
-
-    def star(s: int) -> float:
-        return 2 * d[0, s] + sum(d[0, i] + d[i, s] - d[0, s] for i in route)
-
-    assert star(int(reseeded(town, found)[0])) == pytest.approx(min(map(star, route)))
 
 
 def test_reach_counts_what_fits() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from clusterfirst.errors import InputError
 from clusterfirst.method import Decoded
+from clusterfirst.moved_seeds import centres
 from clusterfirst.networks.model_folder import Model, save_model
 from clusterfirst.networks.neural import (
     MIRRORS,
     SHOT_NOISE,
     NeuralScorer,
     _mirrored,
-    far_ends,
 )
 from clusterfirst.solver import SolveOptions, solve
 from networks import RELATIVE, SMALL, small_day, small_router
@@ -77,15 +77,20 @@ def test_moving_the_seeds_never_makes_it_worse(untrained: Path) -> None:
     assert any(costs)
 
 
-def test_the_far_ends_of_routes_are_their_farthest_customers() -> None:
-    """One row per route that is not empty, none nearer to the depot than its mates."""
+def test_the_centre_of_a_route_has_the_shortest_star() -> None:
+    """One row per route that is not empty, the best of its members by brute force."""
     routes = [np.arange(1, 21), np.arange(21, 61), np.array([], dtype=np.int64)]
-    ends = far_ends(DAY, Decoded(np.zeros(60, dtype=np.int64), routes, 0.0))
-    away = np.linalg.norm(DAY.plane - DAY.plane[0], axis=1)
-    assert [end in route for end, route in zip(ends, routes, strict=False)] == [
-        True
-    ] * 2
-    assert [away[end] for end in ends] == [away[route].max() for route in routes[:2]]
+    found = centres(DAY, Decoded(np.zeros(60, dtype=np.int64), routes, 0.0))
+    d = DAY.distances
+
+    def star(s: int, route: list[int]) -> float:
+        return float(2 * d[0, s] + sum(d[0, i] + d[i, s] - d[0, s] for i in route))
+
+    assert len(found) == 2
+    for seed, route in zip(found.tolist(), routes, strict=False):
+        mates = route.tolist()
+        assert seed in mates
+        assert star(seed, mates) <= min(star(s, mates) for s in mates) * (1 + 1e-12)
 
 
 def test_noise_draws_other_seeds() -> None:

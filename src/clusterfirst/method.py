@@ -49,7 +49,7 @@ class Work:
     mip_gap: float = 0.001  # at which exact, sparse and hard assignments may stop
     model: str | None = None  # weights for the neural method, by name or folder
     shots: int = 1  # seed sets the neural method tries at each fleet size
-    recentre: int = 2  # times it then moves the seeds to the far ends of its routes
+    recentre: int = 2  # times it then moves the seeds to the middles of its routes
     threads: int | None = None  # of the networks; None: as torch is set
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
     decided: bool = False  # the method has run already, in a batch of many

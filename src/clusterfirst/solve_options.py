@@ -61,7 +61,7 @@ class SolveOptions:
         Of the neural method: seed sets to try at each fleet size, the first without
         noise; the best set of all their routes is looked for.
     recentre
-        Of the neural method: times the seeds move to the far ends of the routes found
+        Of the neural method: times the seeds move to the middles of the routes found
         and everything is scored again; the best answer counts. 0 is the paper's way.
     reassign
         Times the assignment is solved again after the method, with the lengths that

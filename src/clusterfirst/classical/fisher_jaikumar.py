@@ -2,9 +2,7 @@
 
 The generalised assignment behind it is the one the network uses, so this is the
 fair opponent of learned seeds and costs. Seeds come from angular cones, from a
-k-means-like draw, and then from the clusters themselves: the seed of a cluster is
-the member whose star (out to the seed, everyone inserted there) estimates its tour
-best, as in the location-based heuristic of Bramel and Simchi-Levi (1995). Rounds of
+k-means-like draw, and then from the clusters themselves (`moved_seeds`). Rounds of
 assign, re-seed, and move a few seeds go on until time is up; the true route length
 decides.
 """
@@ -15,7 +13,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from clusterfirst.instance import FloatArray, Instance, IntArray
-from clusterfirst.method import Decoded, ScoreStream
+from clusterfirst.method import ScoreStream
+from clusterfirst.moved_seeds import centres
 from clusterfirst.scores import Scores
 from clusterfirst.tours.routing import hilbert_order
 
@@ -27,7 +26,6 @@ RESIZE = 0.1  # chance that a shake adds a seed, and that it takes one away
 SHAKE = 5  # most neighbouring seeds that are moved together
 SHAKE_REACH = 12  # nearest customers a moved seed may go to
 MANY = 20_000  # customers above which seeds are taken along a curve
-MAX_STAR = 400  # members of a cluster beyond which the seed is chosen from a sample
 
 
 def fisher_jaikumar(
@@ -61,7 +59,7 @@ def fisher_jaikumar(
                 fleets = [min(k + 1, limit) for k in fleets]
             if found is None:
                 break
-            moved = reseeded(instance, found)
+            moved = centres(instance, found)
             if best is None or found.cost < best.cost:
                 # A repair may have opened vehicles that the seeds did not have.
                 grown = len(found.routes) > len(seeds)
@@ -91,21 +89,6 @@ def insertion_costs(
     near = np.sort(near.astype(np.int64), axis=1)
     there = instance.lengths(rows[:, None], seeds[near])
     return out + there - instance.lengths(0, seeds[near]), near
-
-
-def reseeded(instance: Instance, found: Decoded) -> IntArray:
-    """The member of each route whose star estimates the route's tour shortest."""
-    seeds = []
-    for route in found.routes:
-        around = route
-        if len(route) > MAX_STAR:
-            around = route[:: -(-len(route) // MAX_STAR)]
-        m = len(around)
-        star = instance.lengths(around[:, None], around[None, :]).sum(axis=1)
-        # 2 d(0,s) + sum_i (d(0,i) + d(i,s) - d(0,s)), without what s cannot change
-        estimate = star - (m - 2) * instance.lengths(0, around)
-        seeds.append(int(around[estimate.argmin()]))
-    return np.array(seeds, dtype=np.int64)
 
 
 class _Map:

@@ -53,7 +53,7 @@ def solve(
     recentre: Annotated[
         int | None,
         typer.Option(
-            help="Of the neural method: times the seeds move to the far ends of the "
+            help="Of the neural method: times the seeds move to the middles of the "
             "routes found (default 2; the paper: 0)."
         ),
     ] = None,

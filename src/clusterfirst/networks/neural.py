@@ -13,6 +13,7 @@ import torch
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.method import Decoded, ScoreStream, Work
+from clusterfirst.moved_seeds import centres
 from clusterfirst.networks.cluster import SeedBatch
 from clusterfirst.networks.inputs import NodeArrays, NodeBatch, collate
 from clusterfirst.networks.layers import Lists
@@ -164,11 +165,13 @@ Requests = Generator[Request, Tried, None]
 
 
 def requests(work: Work, fleets: Sequence[int]) -> Requests:
-    """Ask for scores at each fleet size, then `work.recentre` times at the far ends.
+    """Ask for scores at each fleet size, then `work.recentre` times at moved seeds.
 
-    It is sent what was decoded and what became of it. Where few large customers fill
-    the vehicles no assignment may exist near K_min: then the fleet grows until one
-    does, unless as few vehicles as possible were asked for.
+    It is sent what was decoded and what became of it. A decoded seed between two routes
+    was a mistake, which scoring again at the middles of the routes it led to repairs;
+    middles beat the far ends that the networks decode (LOG.md). Where few large
+    customers fill the vehicles no assignment may exist near K_min: then the fleet grows
+    until one does, unless as few vehicles as possible were asked for.
     """
     tried: list[Tried] = []
     size = 0
@@ -188,9 +191,9 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
     ]
     for _ in range(work.recentre):
         for number, (scores, found) in enumerate(moving):
-            ends = scores.seeds if found is None else far_ends(work.instance, found)
-            if set(ends.tolist()) != set(scores.seeds.tolist()):
-                moving[number] = yield ends
+            moved = scores.seeds if found is None else centres(work.instance, found)
+            if set(moved.tolist()) != set(scores.seeds.tolist()):
+                moving[number] = yield moved
     yield None
 
 
@@ -202,18 +205,6 @@ def _forced(one: Tried) -> bool:
 def _cost(one: Tried) -> float:
     found = one[1]
     return math.inf if found is None else found.cost
-
-
-def far_ends(instance: Instance, found: Decoded) -> IntArray:
-    """(K,) the customer of each route farthest from the depot.
-
-    Those are the seeds the networks were trained at (Section 2.2). A decoded seed
-    that is none of its route's far ends was a mistake, which scoring again at the far
-    ends of the routes it led to repairs: one step of k-means, with our costs.
-    """
-    away = np.linalg.norm(instance.plane - instance.plane[0], axis=1)
-    ends = [route[np.argmax(away[route])] for route in found.routes if len(route)]
-    return np.array(ends, dtype=np.int64)
 
 
 def _with_plan(work: Work, scores: Scores) -> Scores:

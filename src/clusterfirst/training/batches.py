@@ -46,6 +46,7 @@ class BatchSettings:
     seed_pool: int = 2  # the m most distal customers of a route are seed targets
     turn: bool = False  # rotate and mirror coordinates (for the xy input)
     own_seeds: float = 0.0  # share of batches with seeds the model itself decodes
+    centre_seeds: float = 0.0  # share of examples scored at the middles of routes
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def draw_batch(
         else:
             label = pool.draw(number, rng, rule)
         examples.append(turned(label, rng) if settings.turn else label)
-    return make_batch(examples, settings.seed_pool, rng, rule, own_seeds=own)
+    return make_batch(examples, settings, rng, rule, own_seeds=own)
 
 
 def _alike(
@@ -185,7 +186,7 @@ def turned(label: Label, rng: np.random.Generator) -> Label:
 
 def make_batch(
     examples: Sequence[Label],
-    seed_pool: int,
+    settings: BatchSettings,
     rng: np.random.Generator,
     rule: NeighbourRule,
     *,
@@ -203,10 +204,12 @@ def make_batch(
     for b, example in enumerate(examples):
         n, count = len(example.route), int(example.route.max()) + 1
         route[b, :n] = example.route
-        distal = distal_customers(example, seed_pool)  # (count, m), -1 padded
-        is_seed[b, distal[distal >= 0]] = 1.0
-        pick = rng.integers(1 << 30, size=count) % (distal >= 0).sum(axis=1)
-        seeds[b, :count] = distal[np.arange(count), pick] + 1
+        pool = distal_customers(example, settings.seed_pool)  # (count, m), -1 padded
+        is_seed[b, pool[pool >= 0]] = 1.0
+        if rng.random() < settings.centre_seeds:
+            pool = central_customers(example, settings.seed_pool)
+        pick = rng.integers(1 << 30, size=count) % (pool >= 0).sum(axis=1)
+        seeds[b, :count] = pool[np.arange(count), pick] + 1
         real[b, :count] = True
         total = int(example.nodes.demands.sum())
         slack[b] = (count * example.nodes.capacity - total) / example.nodes.capacity
@@ -223,10 +226,38 @@ def make_batch(
 
 def distal_customers(label: Label, count: int) -> IntArray:
     """(K, m) customers (0-based) of each route farthest from the depot, -1 padded."""
+    members = _members(label)
     reach = np.linalg.norm(label.nodes.coords[1:] - label.nodes.coords[0], axis=1)
-    order = np.lexsort((-reach, label.route))  # by route, farthest first
+    return _first(members, np.where(members >= 0, -reach[members], np.inf), count)
+
+
+def central_customers(label: Label, count: int) -> IntArray:
+    """(K, m) customers of each route whose stars are shortest, -1 padded.
+
+    Seeds are moved there when a day is solved (`moved_seeds.centres`).
+    """
+    members = _members(label)
+    real = members >= 0
+    away = label.nodes.coords[1:][members] - label.nodes.coords[0]  # (K, L, 2)
+    apart = np.linalg.norm(away[:, :, None] - away[:, None], axis=3)
+    star = (apart * real[:, None]).sum(axis=2)
+    star -= (real.sum(axis=1, keepdims=True) - 2) * np.linalg.norm(away, axis=2)
+    return _first(members, np.where(real, star, np.inf), count)
+
+
+def _members(label: Label) -> IntArray:
+    """(K, L) the customers of each route, -1 padded."""
+    order = np.argsort(label.route, kind="stable")
     sizes = np.bincount(label.route)
-    start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    place = start[:, None] + np.arange(count)[None]
-    inside = np.arange(count)[None] < sizes[:, None]
-    return np.where(inside, order[np.minimum(place, len(order) - 1)], -1)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    members = np.full((len(sizes), int(sizes.max())), -1)
+    members[label.route[order], place] = order
+    return members
+
+
+def _first(members: IntArray, key: FloatArray, count: int) -> IntArray:
+    """(K, m) the members of each route with the least keys, -1 padded."""
+    order = np.argsort(key, axis=1, kind="stable")[:, :count]
+    chosen = np.take_along_axis(members, order, axis=1)
+    missing = ((0, 0), (0, count - chosen.shape[1]))
+    return np.pad(chosen, missing, constant_values=-1)

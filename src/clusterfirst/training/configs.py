@@ -37,7 +37,13 @@ _OURS = TrainConfig(model=CONFIGS["city-one-layer"], steps=20_000)
 _RELATIVE = replace(
     _OURS,
     model=CONFIGS["general"],
-    batches=BatchSettings(tokens=3232, part_share=0.3, large_share=0.25, own_seeds=0.2),
+    batches=BatchSettings(
+        tokens=3232,
+        part_share=0.3,
+        large_share=0.25,
+        own_seeds=0.2,
+        centre_seeds=0.5,
+    ),
     decay=0.4,
     optimiser="muon",
 )
