@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 from pathlib import Path
 from types import ModuleType
@@ -133,6 +134,24 @@ def _stored(kind: str, lines: list[Any]) -> Any:
             "gflops": {"least": 80.0, "median": 90.0, "most": 95.0},
         },
     }
+
+
+def test_kept_references_cover_their_tables(tables: ModuleType) -> None:
+    """Costs in the repository spare the long runs, and every instance has one."""
+    out = Path("out")
+    for table in tables.TABLES:
+        if not table.references:
+            continue
+        path = tables.kept_references(table)
+        words = tables.words(table, "alone", out)
+        assert words[words.index("--references") + 1] == str(path.relative_to(ROOT))
+        assert tables.reference_minutes(table, "alone") == 0
+        with path.open(encoding="utf-8") as file:
+            costs = {
+                row["instance"]: float(row["cost"]) for row in csv.DictReader(file)
+            }
+        assert len(costs) >= table.part("alone").count
+        assert min(costs.values()) > 0
 
 
 def test_the_page_says_where_we_lose(page: ModuleType) -> None:
