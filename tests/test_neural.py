@@ -42,6 +42,34 @@ def test_scores_have_the_shape_of_the_problem(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
+def test_detours_are_part_of_costs_that_know_geometry(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the weight adds is the insertion cost; the paper's costs stay as printed."""
+    day = small_day(30)
+    router = small_router(KINDS[kind])
+    seeds = np.array([3, 11, 27, 8])
+    costs = []
+    for weight in (0.0, 0.01, 0.03):
+        monkeypatch.setattr(neural, "DETOUR_WEIGHT", weight)
+        found = NeuralScorer(router, day, day.city_rows).at(seeds)
+        assert found.candidates is not None
+        order = np.argsort(found.candidates, axis=1)
+        costs.append(np.take_along_axis(found.cost, order, axis=1))
+    plain, some, more = costs
+    if not router.config.pair_head:
+        assert np.array_equal(plain, more)
+        return
+    d = day.distances
+    detour = d[1:, [0]] + d[1:, seeds] - d[0, seeds]
+    added = (some - plain) / 0.01
+    assert np.allclose(more - plain, 3 * (some - plain), atol=1e-5)
+    unit = (detour * added).sum() / (added**2).sum()  # length of the spacing
+    assert 0 < unit < d.max()
+    assert np.allclose(added * unit, detour, atol=1e-3 * d.max())
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_batch_scores_like_single_runs(kind: str) -> None:
     """Instances and fleets of different sizes in one batch, in any order."""
     router = small_router(KINDS[kind])
