@@ -10,11 +10,11 @@ file that exists is left alone: remove it first.
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 
 from clusterfirst.bench.sets import SetRequest, open_set, with_references
+from clusterfirst.files.atomic import write_text
 from machine import ROOT
 from tables import KEPT, TABLES, Table, kept_references
 
@@ -25,12 +25,8 @@ def keep(table: Table, path: Path) -> None:
     assert part is not None  # every set has that one
     cases = open_set(table.name, SetRequest(0, part.count))
     found = with_references(cases, table.references, _tell)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(("instance", "cost"))
-        rows.writerows(
-            (case.instance.name, repr(case.reference)) for case in found.cases
-        )
+    lines = [f"{case.instance.name},{case.reference!r}\n" for case in found.cases]
+    write_text(path, "".join(["instance,cost\n", *lines]))
     print(f"{path.relative_to(ROOT)}: {len(found.cases)} costs")
 
 
@@ -40,12 +36,14 @@ def _tell(done: int, of: int) -> None:
 
 def main() -> None:
     """Make the files that are missing."""
-    KEPT.mkdir(exist_ok=True)
-    for table in TABLES:
-        wanted = not sys.argv[1:] or table.name in sys.argv[1:]
-        path = kept_references(table)
-        if wanted and table.references and not path.exists():
-            keep(table, path)
+    wanting = {table.name: table for table in TABLES if table.references}
+    for name in sys.argv[1:] or wanting:
+        if name not in wanting:
+            sys.exit(f"{name}: the sets without references are {', '.join(wanting)}")
+        path = kept_references(wanting[name])
+        if not path.exists():
+            KEPT.mkdir(exist_ok=True)
+            keep(wanting[name], path)
 
 
 if __name__ == "__main__":

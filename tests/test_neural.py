@@ -200,7 +200,7 @@ def sent(sizes: list[int], found: Callable[[int], Decoded], **more: Any) -> list
 
 
 def decoded(cost: float, repaired: bool = False) -> Decoded:
-    """An answer of one route, whose far end is the seed already."""
+    """An answer without routes, so that its seeds have nowhere to go."""
     return Decoded(np.zeros(30, dtype=np.int64), [], cost, repaired)
 
 

@@ -180,6 +180,14 @@ def _detours(position: Tensor, batch: NodeBatch, seeds: SeedBatch) -> Tensor:
     return detour.masked_fill(~seeds.real[:, None], float("inf"))
 
 
+def detours_at(batch: NodeBatch, seeds: SeedBatch, candidates: Tensor) -> Tensor:
+    """(B, N, C) the same for the customers, at their candidates only: memory O(N)."""
+    here = batch.position[:, 1:, None]
+    there = gather_rows(gather_rows(batch.position, seeds.index), candidates)
+    out: Tensor = here.norm(dim=-1) + (here - there).norm(dim=-1) - there.norm(dim=-1)
+    return out
+
+
 def seed_lists(batch: NodeBatch, seeds: SeedBatch, tokens: Tokens | None) -> Lists:
     """Lists over depot, customers and seeds.
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import FloatArray, Instance, IntArray
 from clusterfirst.method import Decoded, ScoreStream, Work
 from clusterfirst.moved_seeds import centres
-from clusterfirst.networks.cluster import SeedBatch
+from clusterfirst.networks.cluster import SeedBatch, detours_at
 from clusterfirst.networks.inputs import NodeArrays, NodeBatch, collate
-from clusterfirst.networks.layers import Lists, gather_rows
+from clusterfirst.networks.layers import Lists
 from clusterfirst.networks.model import Router
 from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.seeds import SeedOutput, decode_seeds
@@ -42,8 +41,8 @@ WORTH_MOVING = 0.03  # a fleet whose routes are this much longer is not tried fu
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 # Of a detour, in units of the spacing, in the cost of a customer at a seed. Imitation
 # says which vehicle is likely, not how much a mistake costs: where several are about as
-# likely, as in long routes, the shortest detour should decide (LOG.md). Not learned: a
-# network that is trained with it takes it back.
+# likely, as in long routes, the shortest detour should decide (LOG.md). Only at
+# decoding: the pair head sees detours and could learn to take them back (not tried).
 DETOUR_WEIGHT = 0.01
 
 
@@ -266,7 +265,7 @@ def score_at(
     out = router.score(encoded.output.hidden, encoded.nodes, batch, candidates)
     price = out.cost
     if router.config.pair_head:
-        price = price + DETOUR_WEIGHT * _detours(encoded.nodes, batch, out.candidates)
+        price = price + DETOUR_WEIGHT * detours_at(encoded.nodes, batch, out.candidates)
     found = torch.where(out.valid, out.candidates, -1).numpy()
     cost = torch.where(out.valid, price, torch.inf).double().numpy()
     results = []
@@ -274,14 +273,6 @@ def score_at(
         n, width = instance.num_customers, min(len(picked[b]), found.shape[2])
         results.append(Scores(picked[b], cost[b, :n, :width], found[b, :n, :width]))
     return results
-
-
-def _detours(nodes: NodeBatch, seeds: SeedBatch, candidates: Tensor) -> Tensor:
-    """(B, N, C) what visiting a customer adds to the way to a candidate and back."""
-    here = nodes.position[:, 1:, None]
-    there = gather_rows(gather_rows(nodes.position, seeds.index), candidates)
-    out: Tensor = here.norm(dim=-1) + (here - there).norm(dim=-1) - there.norm(dim=-1)
-    return out
 
 
 def _pick(
