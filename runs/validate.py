@@ -1,6 +1,8 @@
 """Search-free gaps of models on validation instances, paired with the first model.
 
-    python runs/validate.py bundled|world|uniform MODEL... [--customers 100]
+    python runs/validate.py world|uniform|CITY MODEL... [--customers 100]
+
+CITY is `bundled` or a folder.
 
 Instances come from the seed of validation, which no label uses; references are HGS runs
 of --seconds, kept in --cache. Whole answers as `solve --method neural --no-polish`
@@ -17,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterfirst.files import bundled_city
+from clusterfirst.files import bundled_city, read_city
 from clusterfirst.labels.sources import city_days, uniform, world
 from clusterfirst.solver import SolveOptions, solve
 from clusterfirst.training.validation import ValidationPlan, make_validation
@@ -28,7 +30,7 @@ CAPACITY = 50  # of the paper's city
 def main() -> None:
     """Print one line per model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", choices=("bundled", "world", "uniform"))
+    parser.add_argument("source", help="world, uniform, bundled or a city's folder")
     parser.add_argument("models", nargs="+")
     parser.add_argument("--customers", type=int, default=100)
     parser.add_argument("--capacity", type=int, default=CAPACITY)
@@ -43,7 +45,8 @@ def main() -> None:
     elif given.source == "uniform":
         source = uniform(seed=0, capacity=given.capacity)
     else:
-        source = city_days(bundled_city(), seed=0, capacity=given.capacity)
+        city = bundled_city() if given.source == "bundled" else read_city(given.source)
+        source = city_days(city, seed=0, capacity=given.capacity)
     plan = ValidationPlan(given.customers, given.count, given.seconds)
     days = make_validation(source, plan, given.cache)
     first = None
