@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clusterfirst.errors import InputError
 from clusterfirst.files import bundled_city, read_city
 from clusterfirst.labels.sources import city_days, uniform, world
 from clusterfirst.solver import SolveOptions, solve
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("source", help="world, uniform, bundled or a city's folder")
     parser.add_argument("models", nargs="+")
     parser.add_argument("--customers", type=int, default=100)
-    parser.add_argument("--capacity", type=int, default=CAPACITY)
+    parser.add_argument("--capacity", type=int, help="a city's own, or 50")
     parser.add_argument("--count", type=int, default=48)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--assign", default="fast")
@@ -43,9 +44,13 @@ def main() -> None:
     if given.source == "world":
         source = world(seed=0)
     elif given.source == "uniform":
-        source = uniform(seed=0, capacity=given.capacity)
+        source = uniform(seed=0, capacity=given.capacity or CAPACITY)
     else:
-        city = bundled_city() if given.source == "bundled" else read_city(given.source)
+        try:
+            bundled = given.source == "bundled"
+            city = bundled_city() if bundled else read_city(given.source)
+        except InputError as error:
+            parser.error(str(error))
         source = city_days(city, seed=0, capacity=given.capacity)
     plan = ValidationPlan(given.customers, given.count, given.seconds)
     days = make_validation(source, plan, given.cache)

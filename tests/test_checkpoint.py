@@ -92,3 +92,24 @@ def test_a_failed_write_leaves_the_old_folder(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     write_folder(folder, {"a": b"new"})
     assert read_folder(folder) == {"a": b"new"}
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "README.md", "a"])
+def test_what_others_put_there_is_not_replaced(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for place in (folder / name, tmp_path / "file"):
+        place.write_text("precious")
+    for target in (folder, tmp_path / "file"):
+        with pytest.raises(InputError, match="E731"):
+            write_folder(target, {"a": b"new"}, unlisted={"README.md": b"card"})
+    assert (folder / name).read_text() == (tmp_path / "file").read_text() == "precious"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "mine"]
+    (folder / name).unlink()
+    for data in (b"new", b"newer"):  # an empty folder, then one of our own
+        write_folder(folder, {"a": data}, unlisted={"README.md": b"card"})
+        assert read_folder(folder) == {"a": data}
+    (folder / "LICENSE").write_text("added by hand")
+    with pytest.raises(InputError, match="E731"):
+        write_folder(folder, {"a": b"newest"}, unlisted={"README.md": b"card"})
+    assert read_folder(folder) == {"a": b"newer"}

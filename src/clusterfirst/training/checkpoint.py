@@ -42,10 +42,11 @@ def write_folder(
     """Write files and their manifest to a new folder in one step.
 
     `unlisted` files may be changed later: the manifest does not name them.
-    A folder that is there already moves aside first and goes last, so that at every
-    moment one of the two is whole.
+    One that was written before moves aside first and goes last, so that at every
+    moment one of the two is whole; anything else that is there is not ours to remove.
     """
     make_folder(folder.parent)
+    _refuse_foreign(folder, {*files, *(unlisted or {}), MANIFEST})
     beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     for place in (beside, old):
@@ -69,6 +70,16 @@ def write_folder(
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _refuse_foreign(folder: Path, ours: set[str]) -> None:
+    """E731 if the place is taken by something that `write_folder` has not made."""
+    if not os.path.lexists(folder):
+        return
+    found = set(os.listdir(folder)) if folder.is_dir() else {folder.name}
+    if found and (MANIFEST not in found or not found <= ours):
+        rule = "something else is there; remove it or name another folder"
+        raise InputError(Problem("E731", "output", str(folder), rule))
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:
