@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ from clusterfirst.errors import InputError
 from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
 from clusterfirst.instance import Instance
 from clusterfirst.labels.sources import city_days, public_set, world
+from clusterfirst.training.curves import read_curve
+from clusterfirst.training.run import Ending, Report, TrainData, train
 from clusterfirst.training.validation import (
     SEED,
     SolvedGap,
@@ -23,6 +27,7 @@ from clusterfirst.training.validation import (
     validation_source,
 )
 from networks import KINDS, small_city, small_day, small_router
+from train_tiny import CONFIG, tiny_pool
 
 pytest.importorskip("hygese", reason="references come from HGS (extra: labels)")
 
@@ -96,3 +101,22 @@ def test_validation_has_a_seed_of_its_own() -> None:
     assert validation_source(world(seed=3)).kind == "world"
     with pytest.raises(InputError, match="never for choosing"):
         first_source([public_set("cvrp100")])
+
+
+def test_an_interrupted_run_ends_without_measuring(
+    tmp_path: Path, days: Validation
+) -> None:
+    """Whoever presses Ctrl-C does not wait for a hundred solved days."""
+    data = TrainData(tiny_pool(), validation=days)
+
+    seen: list[Report] = []
+
+    def interrupt(now: Report) -> None:
+        if not seen:  # a second signal would end the tests
+            os.kill(os.getpid(), signal.SIGTERM)
+        seen.append(now)
+
+    assert train(CONFIG, data, tmp_path, on_report=interrupt) is Ending.INTERRUPTED
+    assert not (tmp_path / "validation.csv").exists()
+    assert train(CONFIG, data, tmp_path) is Ending.FINISHED
+    assert read_curve(tmp_path / "validation.csv")["step"] == [CONFIG.steps]

@@ -199,7 +199,8 @@ class _Run:
             self.save()
             raise
         self.save()
-        if self.data.validation is not None:
+        # Whoever interrupts waits for the prompt, not for a measurement.
+        if self.data.validation is not None and ending is not Ending.INTERRUPTED:
             self._validate(self.data.validation)
         on_report(self.report())
         draw_curves(self.out)
