@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from clusterfirst.city import City
 from clusterfirst.cli import main
 from clusterfirst.errors import InputError
 from clusterfirst.files import write_city
@@ -273,4 +274,34 @@ def test_pretrain_as_a_command(
     assert "E404 --settings" in capsys.readouterr().err
     assert main([*words, "--minutes", "0"]) == 0
     assert (tmp_path / "psi" / "psi.safetensors").exists()
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("words", "workers"),
+    [
+        (["--threads", "3"], 3),
+        (["--threads", "3", "--workers", "1"], 1),
+        (["--workers", "0"], None),
+    ],
+)
+def test_labels_are_made_on_all_cores(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    workers: int | None,
+) -> None:
+    """`learn` makes as many labels at a time as it has cores, unless told."""
+    threads = torch.get_num_threads()
+    asked: list[LearnSettings] = []
+
+    def remember(city: City, settings: LearnSettings, *rest: object) -> None:
+        asked.append(settings)
+
+    monkeypatch.setattr("clusterfirst.training.learning.learn", remember)
+    code = main(["learn", "bundled", "--out", str(tmp_path), *words])
+    if workers is None:
+        assert (code, asked) == (2, [])
+    else:
+        assert [settings.workers for settings in asked] == [workers]
     torch.set_num_threads(threads)

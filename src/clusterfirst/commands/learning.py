@@ -168,7 +168,10 @@ def learn(
     hours: Annotated[float, typer.Option(help="Time for everything together.")] = 3.0,
     customers: Annotated[int, typer.Option(help="Customers of a usual day.")] = 100,
     validate: Annotated[int, typer.Option(help="Days to measure on.")] = 100,
-    workers: Workers = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Labels made at the same time; one per core by default."),
+    ] = None,
     threads: Threads = None,
 ) -> int:
     """Learn a city: pre-training, labels, training and validation in one go.
@@ -182,6 +185,7 @@ def learn(
     from clusterfirst.training.learning import LearnSettings, Listener
     from clusterfirst.training.learning import learn as run
 
+    workers = cores if workers is None else workers
     settings = LearnSettings(hours, customers, workers, validate, processes=cores)
     show = _Line()
     listener = Listener(say, show, lambda now: show(_words(now)))
