@@ -200,7 +200,7 @@ def test_mean_fill_makes_the_extra_vehicle_real(demand: int, capacity: int) -> N
             score,
             unit_vectors(n, 1),
             demands,
-            PackingRule(fill=rule).limits(int(demands.sum()), capacity, least + 1),
+            PackingRule(fill=rule).limits(demands, capacity, least + 1),
             EVERYONE,
         )
         for rule in ("capacity", "mean")
@@ -211,10 +211,25 @@ def test_mean_fill_makes_the_extra_vehicle_real(demand: int, capacity: int) -> N
         assert (drawn["capacity"] >= 0).sum() == least  # the paper pads here
 
 
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=20),
+    st.integers(1, 8),
+    st.integers(1, 1000),
+)
+def test_the_mean_load_does_not_depend_on_the_unit(
+    demands: list[int], vehicles: int, unit: int
+) -> None:
+    """Grams or kilograms: vehicles are filled alike, to no more than one unit above."""
+    rule, kilos = PackingRule(fill="mean"), np.array(demands)
+    mean = rule.limits(kilos, 50, vehicles).fill
+    assert rule.limits(unit * kilos, 50 * unit, vehicles).fill == unit * mean
+    assert 0 <= vehicles * mean - kilos.sum() < vehicles * max(1, np.gcd.reduce(kilos))
+
+
 def test_big_customers_leave_room_for_every_seed() -> None:
     """A seed above the mean load does not cost another vehicle its seed."""
     demands = np.array([10, 1, 1])
-    limits = PackingRule(fill="mean").limits(12, 10, 3)
+    limits = PackingRule(fill="mean").limits(demands, 10, 3)
     found = decode_seeds(
         np.array([3, 2, 1], dtype=np.float32),
         unit_vectors(3, 0),

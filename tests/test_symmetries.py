@@ -21,6 +21,7 @@ from clusterfirst.assignment.problem import AssignProblem
 from clusterfirst.clock import Deadline
 from clusterfirst.instance import Instance
 from clusterfirst.networks.model import Router
+from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.solution import Solution, judge
 from clusterfirst.tours.routing import tours
@@ -124,6 +125,40 @@ def test_p1_the_pipeline_is_invariant(kind: str, network: str) -> None:
     day = small_day(24)
     away = on_the_move(day, kind)
     assert pipeline(router, day).edges() == pipeline(router, away).edges()
+
+
+def wild_day(where: str, index: int) -> Instance:
+    """A day on a random map, or on whole numbers, where many distances are equal."""
+    rng = np.random.default_rng([6, index])
+    coords = rng.random((25, 2))
+    if where == "grid":
+        coords = np.array([(x, y) for x in range(5) for y in range(5)], dtype=float)
+        coords[[0, 12]] = coords[[12, 0]]  # the depot in the middle
+    return Instance(demands=[0, *rng.integers(1, 10, 24)], capacity=40, coords=coords)
+
+
+@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("where", ["random", "grid"])
+def test_p1_the_shipped_model_is_invariant(where: str, index: int) -> None:
+    """Turned, mirrored, shifted, scaled or in other units: the same groups, one cost.
+
+    On the grid a group may have several shortest tours, so edges are not compared.
+    """
+    router, day = load_model("general").router, wild_day(where, index)
+    first = pipeline(router, day)
+    cost, groups = judge(day, first).cost, set(map(frozenset, first.routes))
+    others = [(on_the_move(day, kind), 1.0) for kind in ISOMETRIES]
+    others += [(day.replace(coords=day.plane * s), s) for s in (1e-3, 37.5)]
+    others += [
+        (day.replace(demands=day.demands * unit, capacity=day.capacity * unit), 1.0)
+        for unit in (7, 1000, 0.25)
+    ]
+    for other, scale in others:
+        found = pipeline(router, other)
+        assert set(map(frozenset, found.routes)) == groups
+        assert judge(other, found).cost == pytest.approx(scale * cost, rel=1e-9)
+        if where == "random":
+            assert found.edges() == first.edges()
 
 
 def test_p1_raw_coordinates_are_not_invariant() -> None:

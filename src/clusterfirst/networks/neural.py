@@ -299,9 +299,7 @@ def _pick(
         if packing.neighbours_only:
             near = lists.index[b, 1 : n + 1, 2:].numpy() - 1
             around = np.where(lists.valid[b, 1 : n + 1, 2:].numpy(), near, -1)
-        limits = packing.limits(
-            int(demands.sum()), instance.capacity_units, vehicles[b]
-        )
+        limits = packing.limits(demands, instance.capacity_units, vehicles[b])
         seeds = decode_seeds(scores, contrast[b, 1 : n + 1], demands, limits, around)
         picked.append(seeds[seeds >= 0] + 1)
     return picked

@@ -93,11 +93,17 @@ class PackingRule:
     fill: str = "capacity"  # or "mean"
     neighbours_only: bool = False
 
-    def limits(self, total: int, capacity: int, vehicles: int) -> Limits:
-        """The limits of one instance, in exact units."""
+    def limits(self, demands: IntArray, capacity: int, vehicles: int) -> Limits:
+        """The limits of one instance, in exact units.
+
+        The mean load is rounded up to what loads can be, multiples of the greatest
+        common divisor: demands in grams and in kilograms fill vehicles alike.
+        """
         if self.fill == "capacity":
             return Limits(vehicles, capacity, reserve=False)
-        return Limits(vehicles, -(-total // max(1, vehicles)), reserve=True)
+        step = max(1, int(np.gcd.reduce(demands)))
+        mean = -(-int(demands.sum()) // (step * max(1, vehicles))) * step
+        return Limits(vehicles, mean, reserve=True)
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,7 @@ def with_own_seeds(
     vehicles = batch.seeds.real.sum(dim=1).tolist()
     for b, n in enumerate(batch.nodes.customers.tolist()):
         wanted = demands[b, 1 : n + 1]
-        limits = packing.limits(
-            int(wanted.sum()), int(batch.capacity[b]), int(vehicles[b])
-        )
+        limits = packing.limits(wanted, int(batch.capacity[b]), int(vehicles[b]))
         around = np.empty((n, 0), dtype=np.int64)
         if packing.neighbours_only:
             around = _around(batch, b, n)
