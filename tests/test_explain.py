@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +208,22 @@ def test_command_prints_a_table(files: Path, capsys: Capture) -> None:
     assert len(out.splitlines()) == 26
     assert out.split()[:5] == ["customer", "demand", "vehicle", "next", "price"]
     assert err.startswith("25 customers on ")
+
+
+def test_metres_are_written_out(tmp_path: Path, capsys: Capture) -> None:
+    """Prices of some kilometres are whole metres, on screen and in the picture."""
+    day = small_day(25)
+    day = day.replace(coords=day.plane * 1e5, city_rows=None, city_hash="")
+    write_instance(tmp_path / "day.json", day)
+    write_solution(tmp_path / "day.sol", day, sweep(day))
+    command = ["explain", str(tmp_path / "day.json"), str(tmp_path / "day.sol")]
+    assert main(command) == 0
+    table = capsys.readouterr().out
+    assert max(float(line.split()[4]) for line in table.splitlines()[1:]) >= 10_000
+    assert main([*command, "--out", str(tmp_path / "picture.svg")]) == 0
+    picture = (tmp_path / "picture.svg").read_text()
+    assert re.search(r"\+\d{4,}", picture)
+    assert "e+0" not in table + picture
 
 
 def test_command_with_a_model(files: Path, capsys: Capture) -> None:

@@ -353,6 +353,8 @@ def test_an_instance_outside_of_the_training_gets_a_sentence(tmp_path: Path) -> 
     day = small_day(30)
     assert model.outside(day) == []
     assert "50 customers, trained on 20 to 40" in "".join(model.outside(small_day(50)))
+    far = Model("far", small_router(RELATIVE), {"reach": {"customers": [1e3, 1e5]}})
+    assert "30 customers, trained on 1,000 to 100,000;" in far.outside(day)[0]
     wide = replace(day, capacity=500)  # nearly everybody in one route, tiny shares
     assert "customers per route" in "".join(model.outside(wide))
     tight = replace(day, capacity=12)

@@ -228,10 +228,11 @@ def _draw_moves(axes: Axes, explanation: Explanation, looks: list[Look]) -> None
             lowest - 0.05, row, words, ha="right", va="center", size=8, color=colour
         )
         tail = "" if fits else "  full"
+        whole = abs(price[i]) >= 1000  # metres, say: not 1e+03
         axes.text(
             highest + 0.05,
             row,
-            f"{price[i]:+.3g}{tail}",
+            f"{price[i]:+.0f}{tail}" if whole else f"{price[i]:+.3g}{tail}",
             va="center",
             size=8,
             color=INK,

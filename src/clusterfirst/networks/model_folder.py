@@ -114,10 +114,15 @@ class Model:
             if not low * (1 - TOLERANCE) <= value <= high * (1 + TOLERANCE):
                 sentences.append(
                     f"W723 outside of what model {self.name} was trained on: "
-                    f"{value:.4g} {words}, trained on {low:.3g} to {high:.3g}; compare "
-                    "its answer with --method fisher-jaikumar"
+                    f"{_plain(value)} {words}, trained on {_plain(low)} to "
+                    f"{_plain(high)}; compare its answer with --method fisher-jaikumar"
                 )
         return sentences
+
+
+def _plain(value: float) -> str:
+    """A number as people write it: never 1e+03."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def all_training(provenance: dict[str, Any]) -> tuple[int, float]:
