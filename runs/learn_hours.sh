@@ -5,7 +5,8 @@
 #   [CORES=2] [LABELS=labels/clustered] runs/learn_hours.sh OUT [HOURS ...]
 #
 # CORES cores take a share of the hours each. LABELS: labels made before, all of which are
-# learned from; those of 8 hours are published, because they cost 2.4 of them.
+# learned from; `learn` makes those that are missing. Those of 8 hours cost 2.4 of them, so
+# what there is of them is published.
 # City: 3000 clustered locations, seed 7. Figures: what `learn` prints, 100 validation days of
 # N = 100 and of N = 200, HGS of 1 and 4 s, seeds not moved; models in OUT/after-H.
 set -eu
