@@ -34,6 +34,7 @@ from clusterfirst.assignment.packing import pack, packing_bound, repair
 from clusterfirst.assignment.problem import Assignment, AssignProblem, Status
 from clusterfirst.clock import Deadline
 from clusterfirst.errors import InfeasibleError, InputError
+from clusterfirst.instance import IntArray
 
 NEVER = Deadline.never()
 TIGHT = AssignSettings(mip_gap=0.0, seconds=math.inf)
@@ -319,6 +320,51 @@ def test_repair_always_ends_feasible(demands: list[int], capacity: int) -> None:
     labels = repair(problem, n + 2, NEVER)
     assert labels is not None
     assert (np.bincount(labels, demands) <= capacity).all()
+
+
+def nearly_assigned(seed: int) -> tuple[AssignProblem, IntArray]:
+    """Ten vehicles, four of them near each customer, and labels that overload some."""
+    rng = np.random.default_rng(seed)
+    demands = rng.integers(1, 10, 60)
+    near = np.stack([rng.permutation(10)[:4] for _ in demands])
+    problem = AssignProblem(rng.random(near.shape), demands, 35, 10, near)
+    return problem, near[:, 0].copy()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_repair_keeps_what_fits(seed: int) -> None:
+    """Who is not in the way stays; the others go near, or share new vehicles."""
+    problem, nearly = nearly_assigned(seed)
+    assert problem.candidates is not None
+    demands, loads = problem.demands, np.bincount(nearly, problem.demands, 10)
+    labels = repair(problem, 60, NEVER, nearly)
+    assert labels is not None
+    after = np.bincount(labels, demands)
+    assert (after <= 35).all()
+    calm = loads[nearly] <= 35
+    assert (labels[calm] == nearly[calm]).all()
+    for vehicle in np.flatnonzero(loads > 35):
+        left = (nearly == vehicle) & (labels != vehicle)
+        # Without any one of those who left it would still be too full.
+        assert demands[left].sum() - demands[left].min() < loads[vehicle] - 35
+    moved = labels != nearly
+    own = (labels[:, None] == problem.candidates).any(axis=1)
+    for i in np.flatnonzero(moved & ~own):
+        assert labels[i] >= 10  # a new vehicle, never a far one
+        assert (after[problem.candidates[i]] + demands[i] > 35).all()
+
+
+def test_repair_within_a_limit_goes_anywhere() -> None:
+    """Where no vehicle may be opened a far one with room is better than none."""
+    cost, near = np.zeros((4, 1)), np.array([[0], [0], [0], [1]])
+    problem = AssignProblem(cost, np.array([2, 2, 2, 1]), 4, 2, near)
+    nearly = np.array([0, 0, 0, 1])
+    assert repair(problem, 2, NEVER, nearly) is not None
+    opened = repair(problem, 3, NEVER, nearly)
+    assert opened is not None
+    assert opened.max() == 2
+    full = AssignProblem(cost, np.array([2, 2, 2, 3]), 4, 2, near)
+    assert repair(full, 2, NEVER, nearly) is None
 
 
 @given(st.lists(st.integers(1, 10), min_size=1, max_size=8), st.integers(1, 4))

@@ -199,19 +199,19 @@ def sent(sizes: list[int], found: Callable[[int], Decoded], **more: Any) -> list
     return seen
 
 
-def decoded(cost: float, repaired: bool = False) -> Decoded:
+def decoded(cost: float, forced: int = 0) -> Decoded:
     """An answer without routes, so that its seeds have nowhere to go."""
-    return Decoded(np.zeros(30, dtype=np.int64), [], cost, repaired)
+    return Decoded(np.zeros(30, dtype=np.int64), [], cost, forced)
 
 
 def test_the_fleet_grows_until_an_assignment_exists() -> None:
     """Larger fleets are asked for only while all before needed force."""
-    grown = sent([4, 5], lambda K: decoded(1.0, repaired=K < 7), recentre=0)
+    grown = sent([4, 5], lambda K: decoded(1.0, forced=int(K < 7)), recentre=0)
     assert grown == [4, 5, 6, 7]
-    assert sent([4, 5], lambda K: decoded(1.0, repaired=K < 5), recentre=0) == [4, 5]
-    endless = sent([4, 5], lambda K: decoded(1.0, repaired=True), recentre=0)
+    assert sent([4, 5], lambda K: decoded(1.0, forced=int(K < 5)), recentre=0) == [4, 5]
+    endless = sent([4, 5], lambda K: decoded(1.0, forced=1), recentre=0)
     assert len(endless) == 2 + neural.MORE_FLEETS
-    few = sent([4], lambda K: decoded(1.0, repaired=True), recentre=0, fleet="kmin")
+    few = sent([4], lambda K: decoded(1.0, forced=1), recentre=0, fleet="kmin")
     assert few == [4]  # who wants few vehicles is not given more
 
 

@@ -355,9 +355,9 @@ def test_proofs_beyond_few_customers() -> None:
         (200, None, SolveOptions(assign="exact"), [4, 5]),  # as the paper has it
         (200, 5, SolveOptions(), [4, 5]),
         (200, 4, SolveOptions(), [4]),
-        (5000, None, SolveOptions(), [103, 102, 101]),  # many, full: large ones first
-        (5000, 102, SolveOptions(), [102, 101]),
-        (5000, None, SolveOptions(fleet="kmin"), [100]),
+        (9950, None, SolveOptions(), [199, 200, 201]),
+        (10_000, None, SolveOptions(), [200]),  # one more makes no difference
+        (10_000, None, SolveOptions(assign="exact"), [200, 201]),
         (2460, None, SolveOptions(), [50, 51]),  # 98.4 % full
     ],
 )

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from clusterfirst.assignment.closing import only_open, open_vehicles
 from clusterfirst.assignment.fast import FastSettings, assign_fast
 from clusterfirst.assignment.highs import (
     AssignSettings,
@@ -33,12 +34,12 @@ ASSIGN_SHARE = 0.4  # of the time left goes into one exact, sparse or hard assig
 SEARCH_EFFORT = 10  # many rounds of quick assignments beat few thorough ones
 QUICK_UP_TO = 2000  # customers
 REPAIR_SHARE = 0.2  # of the time left, above that
+CLOSING_SHARE = 0.3  # of the time left, for choosing vehicles where seeds are to spare
 FAST_SHARE = 0.5  # of the time left, so that a failure leaves time for another try
 SHOTS_BEFORE_POOL = 0.7  # of the time for several shots; the rest recombines them
 SHOTS_NOTED = 20  # answers that get a line of their own in the notes
 TIGHT = 0.985  # load of K_min vehicles above which one vehicle more is tried
-LOOSE_FROM = 2000  # customers from which larger fleets come first where K_min is tight
-LOOSE = (0.03, 0.015, 0.006)  # how much larger
+MANY_VEHICLES = 200  # of which one more makes no difference
 ASSIGN_NODES = 200  # branch-and-bound nodes of one when no clock runs
 
 
@@ -93,20 +94,17 @@ def fleets(work: Work) -> list[int]:
     """Numbers of vehicles to try, in this order: K_min and K_min + 1 (Section 3).
 
     Vehicles that are nearly full leave the fast assignment so little choice that a
-    third number, K_min + 2, is tried as well; the cheapest routes win. On large maps
-    no assignment exists there among the near vehicles: larger fleets come first, so
-    that one decoding gives an answer (LOG.md). "kmin" asks for K_min alone.
+    third number, K_min + 2, is tried as well; the cheapest routes win. "kmin" asks for
+    K_min alone, and large fleets get no other: the time is better spent on moved seeds.
     """
     instance = work.instance
     demands, capacity = instance.demand_units[1:], instance.capacity_units
     fewest = max(packing_bound(demands, capacity), 1)
     sizes = [fewest]
-    if work.fleet == "best":
+    fast = (work.assign or "fast") == "fast"
+    if work.fleet == "best" and not (fast and fewest >= MANY_VEHICLES):
         tight = int(demands.sum()) > TIGHT * fewest * capacity
-        if tight and instance.num_customers >= LOOSE_FROM:
-            loose = [fewest + math.ceil(more * fewest) for more in LOOSE]
-            return list(dict.fromkeys(min(k, work.fleet_limit) for k in loose))
-        extra = 2 if tight and (work.assign or "fast") == "fast" else 1
+        extra = 2 if tight and fast else 1
         sizes += [fewest + more for more in range(1, extra + 1)]
     return sorted({min(size, work.fleet_limit) for size in sizes})
 
@@ -138,24 +136,32 @@ def decode(work: Work, scores: Scores) -> Decoded | None:
         scores.candidates,
     )
     with work.stage("assign"):
+        if scores.vehicles is not None and scores.vehicles < len(scores.seeds):
+            soon = work.deadline.share(CLOSING_SHARE)
+            kept = open_vehicles(problem, scores.vehicles, work.fleet_limit, soon)
+            problem = only_open(problem, kept)
+            seeds = scores.seeds[kept]
+            scores = Scores(seeds, problem.cost, problem.candidates)
         answer = _assigned(work, problem, scores)
-        labels = answer.labels
+        labels, forced = answer.labels, 0
         if not math.isfinite(answer.cost):
             if work.best is not None and work.deadline.passed():
                 return None
             fallbacks = work.details.get("fallbacks", 0) + 1
             work.details["fallbacks"] = fallbacks
-            repaired = repair(problem, work.fleet_limit, work.deadline)
+            near = answer.nearly
+            repaired = repair(problem, work.fleet_limit, work.deadline, near)
             if repaired is None:
                 return None
             labels = repaired
+            forced = len(labels) if near is None else int((labels != near).sum())
     with work.stage("tours"):
         routes = improve(instance, members(labels), True, QUICK, work.deadline)
     before = work.best_cost
     cost = work.offer(routes)
     if cost < before:
         work.details.update(scores=scores, labels=labels, assignment=answer)
-    found = Decoded(labels, routes, cost, not math.isfinite(answer.cost))
+    found = Decoded(labels, routes, cost, forced)
     if work.shots > 1:
         work.decoded.append(found)
     return found
@@ -186,6 +192,7 @@ def warm_fallbacks(toy: Instance) -> None:
     rising = np.broadcast_to([1.0, 2.0], (len(many), 2))
     crowd = AssignProblem(rising, many, len(many) - 1, 2)
     assign_fast(crowd, FastSettings(effort=1), Deadline.never())
+    open_vehicles(crowd, 1, 2, Deadline.never())
     repair(problem, toy.num_customers, Deadline.never())
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -220,13 +220,15 @@ def _asking_alike(batch: list[_Job]) -> list[list[int]]:
 
 def _scores(router: Router, encoded: Encoded, some: list[_Job]) -> list[Scores]:
     """Scores of jobs that all ask for one fleet size, or for as many given seeds."""
-    from clusterfirst.networks.neural import score, score_at
+    from clusterfirst.networks.neural import score, score_at, seeds_for
 
     sizes = [job.request for job in some if isinstance(job.request, int)]
     if sizes:
-        return score(router, encoded, sizes)
-    seeds = [job.request for job in some if isinstance(job.request, np.ndarray)]
-    return score_at(router, encoded, seeds)
+        seeds = [seeds_for(job.work, k) for job, k in zip(some, sizes, strict=True)]
+        found = score(router, encoded, seeds)
+        return [replace(one, vehicles=k) for one, k in zip(found, sizes, strict=True)]
+    given = [job.request for job in some if isinstance(job.request, np.ndarray)]
+    return score_at(router, encoded, given)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class Decoded:
     labels: IntArray  # (n,)
     routes: Clusters
     cost: float
-    repaired: bool = False  # no assignment was found: customers were forced in
+    forced: int = 0  # customers the repair had to place: no assignment was found
 
 
 # A scorer yields scores and is sent what became of them (None: nothing feasible).

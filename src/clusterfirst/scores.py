@@ -16,6 +16,7 @@ class Scores:
     cost: FloatArray  # (n, C), lower is better
     candidates: IntArray | None = None  # (n, C) seed numbers, -1 padded; None: C = K
     plan: FloatArray | None = None  # (n, K) transport plan Y, where asked for
+    vehicles: int | None = None  # fewer than K if some of the seeds are to spare
 
 
 class Scorer(Protocol):

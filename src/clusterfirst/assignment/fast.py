@@ -9,7 +9,7 @@ counted, not timed: without a deadline equal input gives equal answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from clusterfirst.instance import FloatArray, IntArray
 
 WIDTHS = (24, 96)  # candidates per customer tried on a dense problem, then all
 SHAKES = 6  # attempts at feasibility by exchanges when chains are stuck
+SHAKE_UP_TO = 2000  # customers; above, a shake takes a second and the repair nothing
 SMALL = 200  # customers up to which a hot annealing comes first: it costs little
 LEAST = 5_000  # exchanges proposed at any size
 ROUND = 10  # exchanges per customer for each round of groups of vehicles
@@ -65,7 +66,7 @@ def assign_fast(
     reason = _obvious(problem)
     if reason:
         return _failure(n, Status.INFEASIBLE, 0, reason)
-    rounds, why = 0, ""
+    rounds, why, nearly = 0, "", None
     for width in _widths(problem):
         rounds += 1
         cost, vehicle = cheapest_first(*_candidates(problem, width))
@@ -73,6 +74,7 @@ def assign_fast(
         net = make_transport(cost, vehicle, problem.demands, limits)
         if solve_transport(net, deadline.share(LP_SHARE)) == IMPOSSIBLE:
             why = f"{width} candidates per customer cannot hold the demand"
+            nearly = _labels(_round(net, cost))
             continue
         board = _round(net, cost)
         _search(board, settings, deadline)
@@ -80,9 +82,10 @@ def assign_fast(
             whole = width >= problem.cost.shape[1]
             return _answer(board, lower_bound(net, cost), rounds, whole)
         why = f"{width} candidates per customer gave nothing feasible"
+        nearly = _labels(board)
         if deadline.passed():
             break
-    return _failure(n, Status.NOT_FOUND, rounds, why)
+    return replace(_failure(n, Status.NOT_FOUND, rounds, why), nearly=nearly)
 
 
 def _obvious(problem: AssignProblem) -> str:
@@ -97,6 +100,12 @@ def _obvious(problem: AssignProblem) -> str:
 def _failure(n: int, status: Status, rounds: int, note: str) -> Assignment:
     nobody = np.full(n, -1, dtype=np.int64)
     return Assignment(nobody, np.inf, status, np.inf, rounds, note)
+
+
+def _labels(board: Board) -> IntArray:
+    """(n,) the vehicle of each customer at present, feasible or not."""
+    labels: IntArray = board.vehicle[np.arange(len(board.choice)), board.choice]
+    return labels
 
 
 def _answer(board: Board, bound: float, rounds: int, whole: bool) -> Assignment:
@@ -156,7 +165,7 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     scale = _regret(board) + 1e-12
     wall = float(board.price.max()) + scale  # what a unit of overload costs
     left = relieve(board, deadline)
-    for _ in range(SHAKES):
+    for _ in range(SHAKES if n <= SHAKE_UP_TO else 0):
         if left == 0 or deadline.passed():
             break
         exchange(board, rng, 30 * n, (scale, wall), deadline)
@@ -168,6 +177,8 @@ def _search(board: Board, settings: FastSettings, deadline: Deadline) -> None:
     passes = [(3.0, 0.1, wall)] if n <= SMALL else []
     for hot, cold, height in [*passes, (0.1, 0.03, 1e3 * wall)]:
         cool(board, rng, proposals, (scale * hot, scale * cold, height), deadline)
+    if board.marks[0] < 0:
+        relieve(board, deadline)
     if board.marks[0] >= 0:
         restore(board)
         most = max(1, GROUPS // len(board.load))

@@ -22,13 +22,19 @@ from clusterfirst.instance import IntArray
 SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
 
 
-def repair(problem: AssignProblem, limit: int, deadline: Deadline) -> IntArray | None:
+def repair(
+    problem: AssignProblem,
+    limit: int,
+    deadline: Deadline,
+    nearly: IntArray | None = None,
+) -> IntArray | None:
     """Labels within capacity, near the cheap vehicles, or None above the limit.
 
-    Customers go, largest first, to the vehicle that capacity prices give them, or
-    else to their cheapest one with room; the rest to the fullest vehicle that takes
-    them, or to a new one. It always succeeds when
-    `limit` is the number of customers and each of them fits in a vehicle.
+    Of `nearly`, labels with some overload, as many stay as fit. The others go, largest
+    first, to the vehicle that capacity prices give them, or else to their cheapest one
+    with room. The rest share new vehicles, which is never longer than one for each;
+    at the limit they go to the fullest vehicle that takes them, however far. It always
+    succeeds when `limit` is the number of customers and each fits in a vehicle.
     """
     demands = np.ascontiguousarray(problem.demands, dtype=np.int64)
     n = len(demands)
@@ -42,13 +48,35 @@ def repair(problem: AssignProblem, limit: int, deadline: Deadline) -> IntArray |
     candidates = np.ascontiguousarray(candidates)
     cost = np.ascontiguousarray(problem.cost, dtype=np.float64)
     room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
-    balanced, _ = by_prices((cost, candidates, demands, room), deadline)
-    by_cost = np.take_along_axis(
+    wishes = np.take_along_axis(
         candidates, np.argsort(cost, axis=1, kind="stable"), axis=1
     )
-    wishes = np.column_stack([balanced, by_cost])
-    labels = _fit(order, wishes, demands, problem.capacity)
+    labels = np.full(n, -1, dtype=np.int64)
+    if nearly is not None:
+        labels = _without_overload(nearly, demands, problem.capacity)
+    else:
+        balanced, _ = by_prices((cost, candidates, demands, room), deadline)
+        wishes = np.column_stack([balanced, wishes])
+    _fit(labels, order, wishes, demands, (problem.capacity, limit))
     return labels if labels.max() < limit else None
+
+
+def _without_overload(nearly: IntArray, demands: IntArray, capacity: int) -> IntArray:
+    """Labels with -1 for those who leave overfull vehicles: few, and small ones."""
+    labels = nearly.copy()
+    loads = np.bincount(nearly, demands).astype(np.int64)
+    for vehicle in np.flatnonzero(loads > capacity):
+        inside = np.flatnonzero(nearly == vehicle)
+        excess = int(loads[vehicle]) - capacity
+        while excess > 0:
+            # The smallest that is enough by itself, or else the largest.
+            sizes = demands[inside]
+            enough = np.where(sizes >= excess, sizes, sizes.max() + 1)
+            at = int(enough.argmin() if (sizes >= excess).any() else sizes.argmax())
+            excess -= int(sizes[at])
+            labels[inside[at]] = -1
+            inside = np.delete(inside, at)
+    return labels
 
 
 def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> IntArray:
@@ -64,9 +92,11 @@ def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> In
         raise InfeasibleError(Problem("E203", "vehicles", f"a limit of {limit}", rule))
     rng = np.random.default_rng(0)
     nowhere = np.full((n, 1), -1, dtype=np.int64)
+    labels = np.empty(n, dtype=np.int64)
     order = np.argsort(-demands, kind="stable")
     for _ in range(SHUFFLES):
-        labels = _fit(order, nowhere, demands, capacity)
+        labels[:] = -1
+        _fit(labels, order, nowhere, demands, (capacity, n))
         if labels.max(initial=-1) < limit:
             return labels
         if deadline.passed():
@@ -110,25 +140,48 @@ def _pack_exactly(
 
 @njit(cache=True)
 def _fit(
-    order: IntArray, preferred: IntArray, demands: IntArray, capacity: int
-) -> IntArray:
-    """First preferred vehicle with room, else best fit, else a new vehicle."""
-    n = len(order)
-    labels = np.full(n, -1, np.int64)
-    left = np.full(n + preferred.max() + 2, capacity, np.int64)
-    opened = preferred.max() + 1
+    labels: IntArray,
+    order: IntArray,
+    preferred: IntArray,
+    demands: IntArray,
+    limits: tuple[int, int],
+) -> None:
+    """Label those that have none: first preferred vehicle with room, else a new one.
+
+    New vehicles are packed by best fit; at the limit (of `limits`: capacity, vehicles)
+    the others are looked at, too, and only then it is exceeded.
+    """
+    capacity, most = limits
+    given = max(preferred.max(), labels.max()) + 1
+    left = np.full(given + len(order) + 1, capacity, np.int64)
+    for i in range(len(labels)):
+        if labels[i] >= 0:
+            left[labels[i]] -= demands[i]
+    opened = given
     for i in order:
-        d = demands[i]
+        if labels[i] >= 0:
+            continue
+        d, found = demands[i], -1
         for j in preferred[i]:
             if j >= 0 and left[j] >= d:
-                labels[i] = j
+                found = j
                 break
-        if labels[i] < 0:
-            tightest = opened
-            for j in range(opened):
-                if left[j] >= d and (tightest == opened or left[j] < left[tightest]):
-                    tightest = j
-            labels[i] = tightest
-            opened = max(opened, tightest + 1)
-        left[labels[i]] -= d
-    return labels
+        if found < 0:
+            found = _tightest(left, given, opened, d)
+        if found < 0 and opened >= most:
+            found = _tightest(left, 0, given, d)
+        if found < 0:
+            found = opened
+            opened += 1
+        labels[i] = found
+        left[found] -= d
+
+
+@njit(cache=True)
+def _tightest(left: IntArray, first: int, end: int, demand: int) -> int:
+    """The fullest of these vehicles that has room, or -1."""
+    found = -1
+    for j in range(first, end):
+        if left[j] >= demand and (found < 0 or left[j] < left[found]):
+            found = j
+    return found

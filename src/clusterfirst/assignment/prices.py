@@ -85,7 +85,7 @@ def make_transport(
 
 
 @kernel
-def _send(net: Any, i: int, s: int, units: int) -> None:
+def send(net: Any, i: int, s: int, units: int) -> None:
     """Add units (or take them away) on one entry and keep its vehicle's list."""
     entry, j = i * net.cost.shape[1] + s, net.vehicle[i, s]
     had = net.flow[entry] > 0
@@ -111,7 +111,7 @@ def _send(net: Any, i: int, s: int, units: int) -> None:
 def _start(net: Any) -> None:
     """Send every customer to its cheapest vehicle."""
     for i in range(len(net.demands)):
-        _send(net, i, 0, net.demands[i])
+        send(net, i, 0, net.demands[i])
         net.load[net.vehicle[i, 0]] += net.demands[i]
 
 
@@ -136,7 +136,7 @@ def _cheapest_exit(net: Any, j: int) -> tuple[int, int, float]:
 
 
 @kernel
-def _push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
+def push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
     """Let overfull vehicles of the queue push flow out; return the pushes left over.
 
     `state` marks the vehicles that wait; only overfull vehicles raise their price, and
@@ -157,8 +157,8 @@ def _push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
             i = entry // columns
             k = net.vehicle[i, t]
             units = min(net.flow[entry], net.load[j] - net.capacity)
-            _send(net, i, entry % columns, -units)
-            _send(net, i, t, units)
+            send(net, i, entry % columns, -units)
+            send(net, i, t, units)
             net.load[j] -= units
             net.load[k] += units
             if net.load[k] > net.capacity and net.state[k] == UNREACHED:
@@ -170,6 +170,13 @@ def _push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
     return pushes
 
 
+def step_of_prices(net: Transport) -> float:
+    """By how much a push may miss the cheapest exit."""
+    two = net.cost[:, : 2 if net.cost.shape[1] > 1 else 1]
+    regret = np.where(net.vehicle[:, two.shape[1] - 1] < 0, 0, two[:, -1] - two[:, 0])
+    return EPSILON * float(regret.mean())
+
+
 def _push_excess(net: Transport, deadline: Deadline) -> None:
     """Send most of the excess where there is room, at nearly least cost."""
     overfull = np.flatnonzero(net.load > net.capacity)
@@ -177,11 +184,9 @@ def _push_excess(net: Transport, deadline: Deadline) -> None:
     queue[: len(overfull)] = overfull
     ends = np.array([0, len(overfull)])
     net.state[overfull] = LABELLED
-    two = net.cost[:, : 2 if net.cost.shape[1] > 1 else 1]
-    regret = np.where(net.vehicle[:, two.shape[1] - 1] < 0, 0, two[:, -1] - two[:, 0])
-    epsilon = EPSILON * float(regret.mean())
+    epsilon = step_of_prices(net)
     for _ in range(PUSHES * len(net.demands) // LOOK):
-        if deadline.passed() or _push(net, queue, ends, epsilon, LOOK):
+        if deadline.passed() or push(net, queue, ends, epsilon, LOOK):
             break
     net.state[:] = UNREACHED
 
@@ -275,8 +280,8 @@ def _augment(net: Any, source: int, target: int) -> None:
     k = target
     while k != source:
         j, i = net.parent[k, 0], net.parent[k, 1]
-        _send(net, i, _column(net, i, j), -units)
-        _send(net, i, _column(net, i, k), units)
+        send(net, i, _column(net, i, j), -units)
+        send(net, i, _column(net, i, k), units)
         k = j
     net.load[source] -= units
     net.load[target] += units

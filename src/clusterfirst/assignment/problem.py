@@ -46,3 +46,4 @@ class Assignment:
     gap: float  # (cost - bound) / |bound| against the best known lower bound
     rounds: int = 1  # solves until feasible (candidate lists grow between them)
     note: str = ""
+    nearly: IntArray | None = None  # (n,) labels with some overload, if nothing fits

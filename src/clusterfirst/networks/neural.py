@@ -36,7 +36,9 @@ TURN_CELLS = 20_000_000  # customers x vehicles x iterations between looks
 THREADS_FROM = 2000  # customers from which the networks use more than one thread
 MORE_FLEETS = 4  # larger fleets tried one after the other if all before failed
 FLEET_STEP = 0.03
-SAME_FLEET = 0.003
+FEW_FORCED = 0.002  # of the customers; a fleet that has no place for more is too small
+SPARE = 0.09  # more seeds than vehicles, so that every quarter of a map has enough
+SPARE_FROM = 750  # customers; N = 500 gains nothing, N = 100 loses 0.5 %
 WORTH_MOVING = 0.03  # a fleet whose routes are this much longer is not tried further
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 # Of a detour, in units of the spacing, in the cost of a customer at a seed. Imitation
@@ -156,7 +158,8 @@ def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreS
         while request is not None:
             if isinstance(request, int):
                 noise = SHOT_NOISE if shot else 0.0
-                scores = scorer(request, noise, work.seed + shot)
+                scores = scorer(seeds_for(work, request), noise, work.seed + shot)
+                scores = replace(scores, vehicles=request)
             else:
                 scores = scorer.at(request)
             found = yield _with_plan(work, scores)
@@ -169,6 +172,14 @@ Tried = tuple[Scores, Decoded | None]
 Requests = Generator[Request, Tried, None]
 
 
+def seeds_for(work: Work, vehicles: int) -> int:
+    """How many seeds to decode for a fleet; those to spare are closed (closing.py)."""
+    n = work.instance.num_customers
+    if n < SPARE_FROM or (work.assign or "fast") != "fast":
+        return vehicles
+    return min(n, vehicles + math.ceil(SPARE * vehicles))
+
+
 def requests(work: Work, fleets: Sequence[int]) -> Requests:
     """Ask for scores at each fleet size, then `work.recentre` times at moved seeds.
 
@@ -179,12 +190,8 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
     until one does, unless as few vehicles as possible were asked for.
     """
     tried: list[Tried] = []
-    size = 0
-    for vehicles in fleets:
-        # One vehicle in a thousand more does not help where all had to be forced.
-        if not tried or vehicles > (1 + SAME_FLEET) * size or not _forced(tried[-1]):
-            tried.append((yield vehicles))
-            size = vehicles
+    for size in fleets:
+        tried.append((yield size))
     for _ in range(MORE_FLEETS if work.fleet == "best" else 0):
         if size == work.fleet_limit or not all(_forced(one) for one in tried):
             break
@@ -203,8 +210,9 @@ def requests(work: Work, fleets: Sequence[int]) -> Requests:
 
 
 def _forced(one: Tried) -> bool:
-    """Whether there was no assignment at this fleet size."""
-    return one[1] is None or one[1].repaired
+    """Whether there was no assignment at this fleet size, not even nearly."""
+    found = one[1]
+    return found is None or found.forced > FEW_FORCED * len(found.labels)
 
 
 def _cost(one: Tried) -> float:
