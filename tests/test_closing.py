@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -18,7 +20,7 @@ from clusterfirst.clock import Deadline
 from clusterfirst.decoding import fleets
 from clusterfirst.instance import IntArray
 from clusterfirst.method import Work
-from clusterfirst.networks.neural import SPARE, SPARE_FROM, seeds_for
+from clusterfirst.networks.neural import SPARE, seeds_for
 from clusterfirst.sampling import sample_city, sample_day
 from clusterfirst.solver import SolveOptions, solve
 
@@ -155,10 +157,12 @@ def large_work(customers: int, **more: str) -> Work:
 
 def test_who_gets_seeds_to_spare() -> None:
     """Large maps with the fast assignment, and never more seeds than customers."""
-    assert seeds_for(large_work(SPARE_FROM - 1), 80) == 80
-    assert seeds_for(large_work(SPARE_FROM), 80) == 80 + int(np.ceil(SPARE * 80))
-    assert seeds_for(large_work(SPARE_FROM, assign="exact"), 80) == 80
-    assert seeds_for(large_work(SPARE_FROM), SPARE_FROM - 1) == SPARE_FROM
+    (least, share), (larger, more) = SPARE
+    assert seeds_for(large_work(least - 1), 80) == 80
+    assert seeds_for(large_work(least), 80) == 80 + math.ceil(share * 80)
+    assert seeds_for(large_work(larger), 80) == 80 + math.ceil(more * 80)
+    assert seeds_for(large_work(larger, assign="exact"), 80) == 80
+    assert seeds_for(large_work(least), least - 1) == least
 
 
 def test_a_large_full_map_is_served_by_few_vehicles() -> None:

@@ -148,11 +148,13 @@ def _fit(
 ) -> None:
     """Label those that have none: first preferred vehicle with room, else a new one.
 
-    New vehicles are packed by best fit; at the limit (of `limits`: capacity, vehicles)
-    the others are looked at, too, and only then it is exceeded.
+    New vehicles are packed by best fit, with neighbours (who prefer one vehicle) if
+    possible; at the limit (of `limits`: capacity, vehicles) the others are looked at,
+    too, and only then it is exceeded.
     """
     capacity, most = limits
     given = max(preferred.max(), labels.max()) + 1
+    opener = np.zeros(given + len(order) + 1, np.int64)
     left = np.full(given + len(order) + 1, capacity, np.int64)
     for i in range(len(labels)):
         if labels[i] >= 0:
@@ -167,11 +169,20 @@ def _fit(
                 found = j
                 break
         if found < 0:
+            for j in range(given, opened):
+                if (
+                    left[j] >= d
+                    and (found < 0 or left[j] < left[found])
+                    and _share(preferred[i], preferred[opener[j]])
+                ):
+                    found = j
+        if found < 0:
             found = _tightest(left, given, opened, d)
         if found < 0 and opened >= most:
             found = _tightest(left, 0, given, d)
         if found < 0:
             found = opened
+            opener[found] = i
             opened += 1
         labels[i] = found
         left[found] -= d
@@ -185,3 +196,13 @@ def _tightest(left: IntArray, first: int, end: int, demand: int) -> int:
         if left[j] >= demand and (found < 0 or left[j] < left[found]):
             found = j
     return found
+
+
+@njit(cache=True)
+def _share(some: IntArray, others: IntArray) -> bool:
+    """Whether two customers have a vehicle in common."""
+    for j in some:
+        for k in others:
+            if j >= 0 and j == k:
+                return True
+    return False

@@ -37,8 +37,9 @@ THREADS_FROM = 2000  # customers from which the networks use more than one threa
 MORE_FLEETS = 4  # larger fleets tried one after the other if all before failed
 FLEET_STEP = 0.03
 FEW_FORCED = 0.002  # of the customers; a fleet that has no place for more is too small
-SPARE = 0.09  # more seeds than vehicles, so that every quarter of a map has enough
-SPARE_FROM = 750  # customers; N = 500 gains nothing, N = 100 loses 0.5 %
+# More seeds than vehicles from so many customers on, so that every quarter of a map has
+# enough: N = 500 gains nothing, N = 100 loses half a point (LOG.md).
+SPARE = ((1000, 0.09), (2000, 0.2))
 WORTH_MOVING = 0.03  # a fleet whose routes are this much longer is not tried further
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 # Of a detour, in units of the spacing, in the cost of a customer at a seed. Imitation
@@ -175,9 +176,10 @@ Requests = Generator[Request, Tried, None]
 def seeds_for(work: Work, vehicles: int) -> int:
     """How many seeds to decode for a fleet; those to spare are closed (closing.py)."""
     n = work.instance.num_customers
-    if n < SPARE_FROM or (work.assign or "fast") != "fast":
+    if (work.assign or "fast") != "fast":
         return vehicles
-    return min(n, vehicles + math.ceil(SPARE * vehicles))
+    spare = max((share for least, share in SPARE if n >= least), default=0.0)
+    return min(n, vehicles + math.ceil(spare * vehicles))
 
 
 def requests(work: Work, fleets: Sequence[int]) -> Requests:
