@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,25 @@ def test_a_city_is_learned(tmp_path: Path) -> None:
         assert gaps[f"{name} with model"] == loaded.provenance["gaps"][name]
 
 
+def distance(begun: dict[str, torch.Tensor], run: Path) -> float:
+    """The largest change of a weight since then."""
+    now = read_run(run).weights
+    return max(float((now[name] - begun[name]).abs().max()) for name in now)
+
+
+@pytest.mark.usefixtures("quick")
+def test_more_hours_go_on_from_what_was_published(tmp_path: Path) -> None:
+    """Plan, table, labels and model are enough: no checkpoint of run or table."""
+    assert learn(small_city(), TINY, tmp_path) is not None
+    begun = read_run(tmp_path / "run-1")
+    for checkpoints in ("run-1", "psi/checkpoints"):
+        shutil.rmtree(tmp_path / checkpoints)
+    second = learn(small_city(), replace(TINY, hours=2 * TINY.hours), tmp_path)
+    assert second is not None
+    assert second.provenance["before"]["passes"] == begun.facts["passes"]
+    assert 0 < distance(begun.weights, tmp_path / "run-2") < 0.1
+
+
 @pytest.mark.usefixtures("quick")
 def test_more_hours_go_on(tmp_path: Path) -> None:
     """Another round keeps table and labels, adds labels, and trains from the last."""
@@ -122,11 +142,7 @@ def test_more_hours_go_on(tmp_path: Path) -> None:
     assert known["labels"][0]["count"] == 2 * labels
     assert known["before"]["passes"] == first.provenance["passes"]
     begun = read_run(tmp_path / "run-1").weights
-    moved = [
-        float((value - begun[name]).abs().max())
-        for name, value in read_run(tmp_path / "run-2").weights.items()
-    ]
-    assert 0 < max(moved) < 0.1  # from there, not from new random weights
+    assert 0 < distance(begun, tmp_path / "run-2") < 0.1  # not new random weights
     with pytest.raises(InputError, match=r"E721 hours.*ask for more"):
         learn(small_city(), TINY, tmp_path)
     for damaged in ('{"format": 2', "[]", "\x00"):

@@ -185,7 +185,9 @@ def _run_folder(out: Path, plan: dict[str, Any], *, before: int = 0) -> Path:
 def _start(settings: LearnSettings, out: Path, plan: dict[str, Any]) -> Start | None:
     """Weights to begin with: those of the round before, or the general ones."""
     if len(plan["rounds"]) > 1:
-        return start_of_run(_run_folder(out, plan, before=1))
+        run = _run_folder(out, plan, before=1)
+        # Optimiser and curves are large; whoever kept the model alone can go on, too.
+        return start_of_run(run) if run.exists() else read_start(str(out / "model"))
     return None if settings.init is None else read_start(settings.init)
 
 
