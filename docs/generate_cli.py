@@ -27,7 +27,7 @@ command's twin in Python in [python-api.md](python-api.md).
 | 0 | done |
 | 1 | no feasible solution: proven, or none found in time, and the message says which |
 | 2 | wrong input, usage, model file or disk |
-| 130 | interrupted (Ctrl-C) |
+| 130 | interrupted (Ctrl-C, `kill`) |
 | 141 | the reader of the output went away, as in `... \\| head` |
 
 `clusterfirst check` ends with 0 if the solution is feasible, 1 if it is not and 2 if

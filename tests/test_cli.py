@@ -328,7 +328,8 @@ def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
     assert done.returncode == 141
 
 
-def test_ctrl_c_ends_with_the_best_answer_so_far(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_with_the_best_answer_so_far(tmp_path: Path, number: int) -> None:
     """An interrupted solve hands over what it has, says so, and ends with 130."""
     words = [*CLI, "sample", "bundled", "--customers", "300", "--out", str(tmp_path)]
     subprocess.run(words, check=True, capture_output=True, timeout=60)
@@ -340,7 +341,7 @@ def test_ctrl_c_ends_with_the_best_answer_so_far(tmp_path: Path) -> None:
         text=True,
     )
     time.sleep(4)
-    solve.send_signal(signal.SIGINT)
+    solve.send_signal(number)
     out, err = solve.communicate(timeout=30)
     assert solve.returncode == 130
     assert "Traceback" not in err

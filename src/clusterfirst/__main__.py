@@ -1,13 +1,16 @@
 """`clusterfirst`, and `python -m clusterfirst`: the command line.
 
-Ctrl-C while the imports are still running gets a sentence too.
+Ctrl-C while the imports are still running gets a sentence too. `kill`, and whatever
+ends a service, is the same: what was found is handed over, what was done is kept.
 """
 
+import signal
 import sys
 
 
 def run() -> int:
     """Import the app and run it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from clusterfirst.cli import main
 
