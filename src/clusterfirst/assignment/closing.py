@@ -21,8 +21,8 @@ from clusterfirst.assignment.prices import (
     Transport,
     cheapest_first,
     make_transport,
+    move,
     push,
-    send,
     solve_transport,
     step_of_prices,
 )
@@ -43,7 +43,7 @@ def open_vehicles(
 
     Never more than `limit`: then the emptiest go although nobody has room for them.
     """
-    cost, vehicle = cheapest_first(problem.cost, _vehicles(problem))
+    cost, vehicle = cheapest_first(problem.cost, problem.vehicle_of_cost)
     # Grams and kilograms are to close the same vehicles, last bits included.
     unit = max(1, int(np.gcd.reduce(problem.demands)))
     limits = (problem.capacity // unit, problem.vehicles)
@@ -62,17 +62,9 @@ def only_open(problem: AssignProblem, kept: IntArray) -> AssignProblem:
     """The problem on these vehicles, numbered anew."""
     number = np.full(problem.vehicles + 1, -1, dtype=np.int64)  # the last one for -1
     number[kept] = np.arange(len(kept))
-    candidates = number[_vehicles(problem)]
+    candidates = number[problem.vehicle_of_cost]
     cost = np.where(candidates < 0, np.inf, problem.cost)
     return replace(problem, cost=cost, vehicles=len(kept), candidates=candidates)
-
-
-def _vehicles(problem: AssignProblem) -> IntArray:
-    """(n, C) the vehicle of each cost."""
-    if problem.candidates is not None:
-        return problem.candidates
-    every: IntArray = np.arange(problem.vehicles, dtype=np.int64)
-    return np.broadcast_to(every, problem.cost.shape)
 
 
 def _close(net: Transport, usable: Any, fleet: int, deadline: Deadline) -> None:
@@ -117,11 +109,7 @@ def _emptied(net: Any, j: int, line: Any, epsilon: float, pushes: int) -> bool:
                 cheapest, to = paid, t
         if to < 0:
             return False
-        k, units = net.vehicle[i, to], net.flow[entry]
-        send(net, i, entry % columns, -units)
-        send(net, i, to, units)
-        net.load[j] -= units
-        net.load[k] += units
+        k = move(net, entry, to, net.flow[entry])
         if net.load[k] > net.capacity and net.state[k] == UNREACHED:
             net.state[k] = LABELLED
             queue[ends[1]] = k

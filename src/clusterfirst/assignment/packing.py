@@ -41,11 +41,7 @@ def repair(
     if n == 0:
         return np.zeros(0, dtype=np.int64)
     order = np.argsort(-demands, kind="stable")
-    candidates = problem.candidates
-    if candidates is None:
-        columns = np.arange(problem.vehicles, dtype=np.int64)
-        candidates = np.broadcast_to(columns, problem.cost.shape)
-    candidates = np.ascontiguousarray(candidates)
+    candidates = np.ascontiguousarray(problem.vehicle_of_cost)
     cost = np.ascontiguousarray(problem.cost, dtype=np.float64)
     room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
     wishes = np.take_along_axis(

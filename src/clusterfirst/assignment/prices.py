@@ -85,7 +85,7 @@ def make_transport(
 
 
 @kernel
-def send(net: Any, i: int, s: int, units: int) -> None:
+def _send(net: Any, i: int, s: int, units: int) -> None:
     """Add units (or take them away) on one entry and keep its vehicle's list."""
     entry, j = i * net.cost.shape[1] + s, net.vehicle[i, s]
     had = net.flow[entry] > 0
@@ -108,10 +108,22 @@ def send(net: Any, i: int, s: int, units: int) -> None:
 
 
 @kernel
+def move(net: Any, entry: int, t: int, units: int) -> int:
+    """Move units of an entry to the customer's column t; return the vehicle there."""
+    i, s = entry // net.cost.shape[1], entry % net.cost.shape[1]
+    j, k = net.vehicle[i, s], net.vehicle[i, t]
+    _send(net, i, s, -units)
+    _send(net, i, t, units)
+    net.load[j] -= units
+    net.load[k] += units
+    return int(k)
+
+
+@kernel
 def _start(net: Any) -> None:
     """Send every customer to its cheapest vehicle."""
     for i in range(len(net.demands)):
-        send(net, i, 0, net.demands[i])
+        _send(net, i, 0, net.demands[i])
         net.load[net.vehicle[i, 0]] += net.demands[i]
 
 
@@ -142,7 +154,6 @@ def push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
     `state` marks the vehicles that wait; only overfull vehicles raise their price, and
     none falls below its capacity, so vehicles with room keep price 0.
     """
-    columns = net.cost.shape[1]
     while ends[0] != ends[1]:
         j = queue[ends[0]]
         while net.load[j] > net.capacity:
@@ -154,13 +165,8 @@ def push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
             pushes -= 1
             if extra >= net.price[j]:
                 net.price[j] = extra + epsilon
-            i = entry // columns
-            k = net.vehicle[i, t]
             units = min(net.flow[entry], net.load[j] - net.capacity)
-            send(net, i, entry % columns, -units)
-            send(net, i, t, units)
-            net.load[j] -= units
-            net.load[k] += units
+            k = move(net, entry, t, units)
             if net.load[k] > net.capacity and net.state[k] == UNREACHED:
                 net.state[k] = LABELLED
                 queue[ends[1]] = k
@@ -280,8 +286,8 @@ def _augment(net: Any, source: int, target: int) -> None:
     k = target
     while k != source:
         j, i = net.parent[k, 0], net.parent[k, 1]
-        send(net, i, _column(net, i, j), -units)
-        send(net, i, _column(net, i, k), units)
+        _send(net, i, _column(net, i, j), -units)
+        _send(net, i, _column(net, i, k), units)
         k = j
     net.load[source] -= units
     net.load[target] += units

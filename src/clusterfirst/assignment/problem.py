@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
 from clusterfirst.instance import FloatArray, IntArray
 
 
@@ -34,6 +36,14 @@ class AssignProblem:
     vehicles: int  # K
     candidates: IntArray | None = None  # (n, C) vehicles, padded with -1 at cost inf;
     # None: dense, C = K and column s is vehicle s
+
+    @property
+    def vehicle_of_cost(self) -> IntArray:
+        """(n, C) the vehicle of each cost."""
+        if self.candidates is not None:
+            return self.candidates
+        every: IntArray = np.arange(self.vehicles, dtype=np.int64)
+        return np.broadcast_to(every, self.cost.shape)
 
 
 @dataclass(frozen=True)

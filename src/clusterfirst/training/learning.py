@@ -42,7 +42,7 @@ from clusterfirst.networks.neural import DEFAULT_MODEL
 from clusterfirst.training.configs import TRAINING
 from clusterfirst.training.exporting import export_model, read_start, start_of_run
 from clusterfirst.training.loop import TrainConfig, Trainer
-from clusterfirst.training.pretraining import pretrain
+from clusterfirst.training.pretraining import load_psi, pretrain
 from clusterfirst.training.processes import use_threads
 from clusterfirst.training.run import (
     Ending,
@@ -148,12 +148,15 @@ def _stages(
     assert city is not None
     embed = _shortened(settings.embed, plan["epochs"])
     listener.say(f"1/4 pre-training {city.num_locations} locations")
-    table = pretrain(
-        city,
-        embed,
-        out / "psi",
-        on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
-    )
+    if len(plan["rounds"]) > 1:
+        table = load_psi(out / "psi", city)
+    else:
+        table = pretrain(
+            city,
+            embed,
+            out / "psi",
+            on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
+        )
     listener.say(f"2/4 {last['labels']} labels of {settings.customers} customers")
     pool = _labels(source, settings, out, (last["labels"], listener))
     listener.say(f"3/4 references of {settings.validate} validation days")
