@@ -74,29 +74,38 @@ from clusterfirst.networks.neural import NeuralScorer
 torch.manual_seed(0)
 rng = np.random.default_rng(0)
 router = Router(CONFIGS["general"]).eval()
-for n in map(int, sys.argv[1:]):
-    demands = np.concatenate([[0], rng.integers(1, 10, n)])
-    instance = Instance(demands, 50, coords=rng.random((n + 1, 2)))
-    NeuralScorer(router, instance)(instance.min_vehicles)
-    # Not ru_maxrss: a child starts with that of the process it was forked from.
-    lines = open("/proc/self/status").read().splitlines()
-    print(*(line.split()[1] for line in lines if line.startswith("VmHWM")))
+n = int(sys.argv[1])
+demands = np.concatenate([[0], rng.integers(1, 10, n)])
+instance = Instance(demands, 50, coords=rng.random((n + 1, 2)))
+NeuralScorer(router, instance)(instance.min_vehicles)
+# Not ru_maxrss: a child starts with that of the process it was forked from.
+lines = open("/proc/self/status").read().splitlines()
+print(*(line.split()[1] for line in lines if line.startswith("VmHWM")))
 """
 
 
-def test_memory_of_the_general_networks_is_linear() -> None:
-    """From 5,000 to 10,000 customers the peak grows no faster than the customers."""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("peaks of memory are not known here")
+def peak_of_scoring(customers: int) -> int:
+    """Kilobytes that a process of its own needs to score so many customers."""
     done = subprocess.run(
-        [sys.executable, "-c", SCORE_AND_MEASURE, "100", "5000", "10000"],
+        [sys.executable, "-c", SCORE_AND_MEASURE, str(customers)],
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    base, small, large = map(int, done.stdout.split())
-    assert large - base < 2.3 * (small - base)
+    return int(done.stdout)
+
+
+def test_memory_of_the_general_networks_is_linear() -> None:
+    """From 5,000 to 10,000 customers the peak grows as the customers do.
+
+    Linear is 2, quadratic 4; the same run gave 1.8 to 2.2.
+    """
+    if not Path("/proc/self/status").exists():
+        pytest.skip("peaks of memory are not known here")
+    peak_of_scoring(100)  # fills the cache: compiling needs memory of its own
+    base, small, large = map(peak_of_scoring, (100, 5000, 10_000))
+    assert large - base < 3 * (small - base)
 
 
 def _spin(until: float) -> None:

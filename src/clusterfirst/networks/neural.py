@@ -42,6 +42,11 @@ FEW_FORCED = 0.002  # of the customers; a fleet that has no place for more is to
 SPARE = ((1000, 0.09), (2000, 0.2))
 WORTH_MOVING = 0.03  # a fleet whose routes are this much longer is not tried further
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
+# A model without the pair head scores every customer at every seed. Above so many cells
+# (N = 6,000 at ten customers a route) only the best seeds of each customer go on to the
+# assignment: the same routes in a fifth of the time and half the memory (LOG.md).
+MOST_CELLS = 4_000_000
+BEST_SEEDS = 96
 # Of a detour, in units of the spacing, in the cost of a customer at a seed. Imitation
 # says which vehicle is likely, not how much a mistake costs: where several are about as
 # likely, as in long routes, the shortest detour should decide (LOG.md). Only at
@@ -276,8 +281,13 @@ def score_at(
     price = out.cost
     if router.config.pair_head:
         price = price + DETOUR_WEIGHT * detours_at(encoded.nodes, batch, out.candidates)
-    found = torch.where(out.valid, out.candidates, -1).numpy()
-    cost = torch.where(out.valid, price, torch.inf).double().numpy()
+    price = torch.where(out.valid, price, torch.inf)
+    number = out.candidates
+    if price.numel() > MOST_CELLS and price.shape[2] > BEST_SEEDS:
+        price, order = price.topk(BEST_SEEDS, largest=False)
+        number = number.gather(2, order)
+    found = torch.where(price.isfinite(), number, -1).numpy()
+    cost = price.double().numpy()
     results = []
     for b, instance in enumerate(encoded.instances):
         n, width = instance.num_customers, min(len(picked[b]), found.shape[2])
