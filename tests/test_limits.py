@@ -99,7 +99,7 @@ def peak_of_scoring(customers: int) -> int:
 def test_memory_of_the_general_networks_is_linear() -> None:
     """From 5,000 to 10,000 customers the peak grows as the customers do.
 
-    Linear is 2, quadratic 4; the same run gave 1.8 to 2.2.
+    Linear is 2, quadratic 4; the same run gave 1.8 to 2.1.
     """
     if not Path("/proc/self/status").exists():
         pytest.skip("peaks of memory are not known here")

@@ -176,6 +176,22 @@ def test_blocks_of_customers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.allclose(blocks.cost, whole.cost, atol=1e-5)
 
 
+def test_too_many_cells_leave_the_best_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large day keeps its cheapest seeds; a batch of smaller ones keeps all."""
+    router, days = small_router(), [small_day(60), small_day(40, index=1)]
+    encoded = encode(router, days, [day.city_rows for day in days])
+    fleets = [day.min_vehicles for day in days]
+    whole = score(router, encoded, fleets)
+    monkeypatch.setattr(neural, "MOST_CELLS", 60 * fleets[0] - 1)
+    monkeypatch.setattr(neural, "BEST_SEEDS", 3)
+    few, all_of_them = score(router, encoded, fleets)
+    assert np.array_equal(few.cost, np.sort(whole[0].cost, axis=1)[:, :3])
+    assert few.candidates is not None
+    found = np.take_along_axis(whole[0].cost, few.candidates, axis=1)
+    assert np.array_equal(found, few.cost)
+    assert np.array_equal(all_of_them.cost, whole[1].cost)
+
+
 @pytest.mark.parametrize("customers", [1, 2, 3, 10, 100, 1000, 10_000])
 def test_any_number_of_customers_is_scored(customers: int) -> None:
     """From 1 to 10,000 customers: every one has a finite cost at some vehicle."""

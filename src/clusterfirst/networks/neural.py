@@ -44,7 +44,8 @@ WORTH_MOVING = 0.03  # a fleet whose routes are this much longer is not tried fu
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 # A model without the pair head scores every customer at every seed. Above so many cells
 # (N = 6,000 at ten customers a route) only the best seeds of each customer go on to the
-# assignment: the same routes in a fifth of the time and half the memory (LOG.md).
+# assignment, in a fifth of the time and half the memory. Routes are as short, but where
+# many customers look alike to the network (LOG.md).
 MOST_CELLS = 4_000_000
 BEST_SEEDS = 96
 # Of a detour, in units of the spacing, in the cost of a customer at a seed. Imitation
@@ -282,16 +283,15 @@ def score_at(
     if router.config.pair_head:
         price = price + DETOUR_WEIGHT * detours_at(encoded.nodes, batch, out.candidates)
     price = torch.where(out.valid, price, torch.inf)
-    number = out.candidates
-    if price.numel() > MOST_CELLS and price.shape[2] > BEST_SEEDS:
-        price, order = price.topk(BEST_SEEDS, largest=False)
-        number = number.gather(2, order)
-    found = torch.where(price.isfinite(), number, -1).numpy()
-    cost = price.double().numpy()
     results = []
     for b, instance in enumerate(encoded.instances):
-        n, width = instance.num_customers, min(len(picked[b]), found.shape[2])
-        results.append(Scores(picked[b], cost[b, :n, :width], found[b, :n, :width]))
+        n, width = instance.num_customers, min(len(picked[b]), price.shape[2])
+        cost, number = price[b, :n, :width], out.candidates[b, :n, :width]
+        if n * width > MOST_CELLS and width > BEST_SEEDS:
+            cost, order = cost.topk(BEST_SEEDS, largest=False)
+            number = number.gather(1, order)
+        found = torch.where(cost.isfinite(), number, -1)
+        results.append(Scores(picked[b], cost.double().numpy(), found.numpy()))
     return results
 
 
