@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_public
-from clusterfirst.solver import SolveOptions, default_time_limit, solve, warm_up
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_public
+from clusterfirst.solving.solver import SolveOptions, default_time_limit, solve, warm_up
 
 DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "data"))
 CLASSICAL = ("fisher-jaikumar", "sweep", "petal", "savings")
@@ -39,7 +39,7 @@ def tours() -> None:
     """Gap of the local search to exact tours, and its speed."""
     import fast_tsp
 
-    from clusterfirst.tours.tsp import held_karp, length, local_search
+    from clusterfirst.stages.tours.tsp import held_karp, length, local_search
 
     rng = np.random.default_rng(0)
     for stops in (8, 10, 12, 15, 18):
@@ -151,7 +151,7 @@ def limits(methods: list[str]) -> None:
 def startup() -> None:
     """Imports, loading of compiled kernels, and compiling them anew."""
     code = (
-        "import time; t = time.perf_counter(); import clusterfirst.solver as s;"
+        "import time; t = time.perf_counter(); import clusterfirst.solving.solver as s;"
         "a = time.perf_counter() - t;"
         f"b = [round(s.warm_up(m), 2) for m in {CLASSICAL}];"
         "print(f'import {a:.2f} s, warm-up by method {b}')"

@@ -16,9 +16,9 @@ import time
 import numpy as np
 
 from clusterfirst.files import bundled_city
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_day
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_day
+from clusterfirst.solving.solver import SolveOptions, solve
 
 SEED = 7007
 

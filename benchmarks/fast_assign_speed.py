@@ -16,15 +16,15 @@ from scipy.cluster.vq import kmeans2
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from clusterfirst.assignment.fast import FastSettings, assign_fast
-from clusterfirst.assignment.prices import (
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.stages.assignment.fast import FastSettings, assign_fast
+from clusterfirst.stages.assignment.prices import (
     cheapest_first,
     lower_bound,
     make_transport,
     solve_transport,
 )
-from clusterfirst.assignment.problem import AssignProblem
-from clusterfirst.clock import Deadline
+from clusterfirst.stages.assignment.problem import AssignProblem
 
 CANDIDATES = 32  # nearest seeds on the map: cheapest by cost cannot hold the demand
 

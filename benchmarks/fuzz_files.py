@@ -22,8 +22,8 @@ import hypothesis
 from hypothesis import strategies as st
 
 from clusterfirst import files
-from clusterfirst.errors import InputWarning
-from clusterfirst.instance import Instance
+from clusterfirst.problem.errors import InputWarning
+from clusterfirst.problem.instance import Instance
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from strategies import corpus, damaged, instances, odd_sets, verdict_on

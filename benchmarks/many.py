@@ -14,9 +14,9 @@ import os
 import time
 
 from clusterfirst.files import bundled_city
-from clusterfirst.many import solve_many
-from clusterfirst.sampling import sample_day
-from clusterfirst.solver import Result, SolveOptions, warm_up
+from clusterfirst.problem.sampling import sample_day
+from clusterfirst.solving.many import solve_many
+from clusterfirst.solving.solver import Result, SolveOptions, warm_up
 
 SEED = 7008
 

@@ -15,9 +15,9 @@ import statistics
 import time
 
 from clusterfirst.files import bundled_city
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.solver import SolveOptions, solve, warm_up
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.solving.solver import SolveOptions, solve, warm_up
 
 DAYS = {100: 30, 1000: 5, 10_000: 2}
 LIMIT = 60.0  # seconds; none of this should come near

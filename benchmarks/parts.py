@@ -34,19 +34,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from clusterfirst.city import City
-from clusterfirst.classical.fisher_jaikumar import fisher_jaikumar
-from clusterfirst.clock import Deadline
-from clusterfirst.decoding import decode, fleets
-from clusterfirst.instance import Instance
-from clusterfirst.method import Work
 from clusterfirst.networks import neural
 from clusterfirst.networks.embed import SETTINGS, Autoencoder, city_graph
 from clusterfirst.networks.model import GENERAL, Router
 from clusterfirst.networks.model_folder import Model, load_model, shipped
 from clusterfirst.networks.transport import INFERENCE
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.scores import Scores
+from clusterfirst.problem.city import City
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.solving.decoding import decode, fleets
+from clusterfirst.solving.options import DecodingSettings
+from clusterfirst.stages.classical.fisher_jaikumar import fisher_jaikumar
+from clusterfirst.stages.scores import Scores
+from clusterfirst.stages.search_state import SearchState
 from machine import ROOT, facts
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -111,8 +112,8 @@ def timed(seconds: Seconds, part: str) -> Iterator[None]:
     seconds[part] = seconds.get(part, 0.0) + time.process_time() - start
 
 
-class CpuWork(Work):
-    """Work that counts its stages in CPU seconds."""
+class CpuState(SearchState):
+    """A search that counts its stages in CPU seconds."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -156,8 +157,8 @@ def measure(city: City, day: Instance, model: Model | None) -> Seconds:
         Autoencoder(city_graph(city, settings), settings).table_psi()
     router = Router(GENERAL) if model is None else model.router
     rows = None if model is None else model.rows_of(day, borrow=True)
-    work = CpuWork(day, Deadline.never(), iterations=1)
-    vehicles = fleets(work)[:1]
+    state = CpuState(day, Deadline.never(), iterations=1)
+    vehicles = fleets(day, DecodingSettings())[:1]
     with timed(seconds, "seeds"):
         encoded = neural.encode(router, [day], [rows])
     picking: Seconds = {}
@@ -166,9 +167,10 @@ def measure(city: City, day: Instance, model: Model | None) -> Seconds:
     seconds["cluster"] -= picking["seeds"]
     seconds["seeds"] += picking["seeds"]
     seconds["sinkhorn"] = plan_seconds(day, scores)
-    decode(work, by_hand(day, vehicles) if model is None else scores)
-    seconds["assignment"] = work.seconds["assign"]
-    seconds["tours"] = work.seconds["tours"]
+    scores = by_hand(day, vehicles) if model is None else scores
+    decode(state, scores, DecodingSettings())
+    seconds["assignment"] = state.seconds["assign"]
+    seconds["tours"] = state.seconds["tours"]
     return seconds
 
 

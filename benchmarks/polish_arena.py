@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterfirst.clock import Deadline
-from clusterfirst.errors import NotFoundInTimeError
-from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
-from clusterfirst.experts.pyvrp_teacher import solve_with_pyvrp
-from clusterfirst.instance import Instance
-from clusterfirst.search.polish import PolishSettings, polish, warm_up
-from clusterfirst.solution import Solution, judge
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.learning.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.learning.experts.pyvrp_teacher import solve_with_pyvrp
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import NotFoundInTimeError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.stages.search.polish import PolishSettings, polish, warm_up
 
 CITY = Path(os.environ.get("CLUSTERFIRST_DATA", "data")) / "city"
 Method = Callable[[Instance, float], Solution]

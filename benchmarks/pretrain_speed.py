@@ -26,7 +26,7 @@ from clusterfirst.networks.embed import (
     masked_losses,
 )
 from clusterfirst.networks.neighbours import nearest
-from clusterfirst.sampling import sample_city
+from clusterfirst.problem.sampling import sample_city
 
 
 def least(work: Callable[[], object], times: int) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from clusterfirst.bench.sets import SetRequest, open_set, with_references
+from clusterfirst.evidence.bench.sets import SetRequest, open_set, with_references
 from clusterfirst.files.atomic import write_text
 from machine import ROOT
 from tables import KEPT, TABLES, Table, kept_references

@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from clusterfirst.bench.compare import with_ablation
-from clusterfirst.bench.run import ONCE, Method
-from clusterfirst.experts.peers import usable_cores
+from clusterfirst.evidence.bench.compare import with_ablation
+from clusterfirst.evidence.bench.run import ONCE, Method
+from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.networks.model_folder import shipped
 from machine import ROOT, facts
 from tables_page import (

@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from clusterfirst.labels.pool import Label, LabelPool
+from clusterfirst.learning.labels.pool import Label, LabelPool
+from clusterfirst.learning.training.batches import BatchSettings, draw_batch
+from clusterfirst.learning.training.loop import TrainConfig, Trainer
 from clusterfirst.networks.inputs import NodeArrays
 from clusterfirst.networks.model import CONFIGS, ModelConfig
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.training.batches import BatchSettings, draw_batch
-from clusterfirst.training.loop import TrainConfig, Trainer
+from clusterfirst.problem.sampling import sample_city, sample_day
 
 CITY = sample_city(3000, seed=1)
 THREE = {"seed_layers": 3, "cluster_layers": 3}

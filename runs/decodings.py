@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from clusterfirst.files import bundled_city, read_instances
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.solving.solver import SolveOptions, solve
 
 
 def main() -> None:

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterfirst.errors import InputError
 from clusterfirst.files import bundled_city, read_city
-from clusterfirst.labels.sources import city_days, uniform, world
-from clusterfirst.solver import SolveOptions, solve
-from clusterfirst.training.validation import ValidationPlan, make_validation
+from clusterfirst.learning.labels.sources import city_days, uniform, world
+from clusterfirst.learning.training.validation import ValidationPlan, make_validation
+from clusterfirst.problem.errors import InputError
+from clusterfirst.solving.solver import SolveOptions, solve
 
 CAPACITY = 50  # of the paper's city
 

@@ -229,7 +229,10 @@ REFUSED: list[Case] = [
     vrp(22, "negative", "E133", "node 3 demand: found -5", "3 6", "3 -5"),
     vrp(23, "nan", "E134", "node 3 demand: found nan", "3 6", "3 nan"),
     vrp(25, "7 decimals", "E136", "0.1234567", "3 6", "3 0.1234567"),
-    vrp(26, "total", "E137", "total", "3 6", "3 9007199254740993"),
+    vrp(26, "total", "E137", "total", "3 6", "3 9007199254740992"),
+    vrp(26, "odd", "E137", "9007199254740993", "3 6", "3 9007199254740993"),
+    vrp(26, "fine", "E136", "0.50000", "3 6", "3 0.5000000000000000000001"),
+    vrp(26, "large", "E137", "CAPACITY", ": 10", ": 8999999999.000001"),
     *(
         raw(31, word, "E301", f"customers[0].x: found {word}", "a.json", NUMBER % word)
         for word in ("NaN", "Infinity", "-Infinity", "1e999")

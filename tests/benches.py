@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from clusterfirst.bench.rows import Key, Row
-from clusterfirst.bench.sets import BenchSet, Case
-from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution
+from clusterfirst.evidence.bench.rows import Key, Row
+from clusterfirst.evidence.bench.sets import BenchSet, Case
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution
 
 ALONE = Solution([c] for c in range(1, 6))
 

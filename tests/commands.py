@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,3 +28,19 @@ def problem_of(capsys: Capture) -> str:
     assert lines[0].startswith("clusterfirst: ")
     assert len(lines[0]) <= 300
     return lines[0].removeprefix("clusterfirst: ")
+
+
+@contextmanager
+def in_time(seconds: int) -> Iterator[None]:
+    """Fail when the block hangs, as opening a pipe would."""
+
+    def late(number: int, frame: object) -> None:
+        raise AssertionError(f"not finished after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

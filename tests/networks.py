@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 import torch
 
-from clusterfirst.city import City
-from clusterfirst.instance import Instance
-from clusterfirst.labels.pool import Label
+from clusterfirst.learning.labels.pool import Label
+from clusterfirst.learning.training.batches import BatchSettings, TrainBatch, make_batch
 from clusterfirst.networks.cluster import SeedBatch
 from clusterfirst.networks.inputs import KNOWS_CITY, NeighbourRule, NodeArrays
 from clusterfirst.networks.model import ModelConfig, Router
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.training.batches import BatchSettings, TrainBatch, make_batch
+from clusterfirst.problem.city import City
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_city, sample_day
 
 RULE = NeighbourRule(least=6, most=6)
 SMALL = ModelConfig(

@@ -16,15 +16,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from clusterfirst import files
-from clusterfirst.city import City
-from clusterfirst.errors import MAX_LINES, InputError, InputWarning
 from clusterfirst.files.csv_files import format_locations, format_orders
 from clusterfirst.files.json_files import format_json, instance_document
 from clusterfirst.files.sets import format_npz
 from clusterfirst.files.solutions import format_sol, solution_document
 from clusterfirst.files.vrplib_writing import format_vrp
-from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import MAX_LINES, InputError, InputWarning
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution
 
 SHARED = "/work/shared/data"  # for measuring; tests skip where it does not exist
 

@@ -58,7 +58,8 @@ FILES = sorted(
 
 def place_of(parts: Sequence[str]) -> str:
     """The name on the map of a dotted path: the file's own, or its folder's."""
-    return "/".join(parts[:2]) if "/".join(parts[:2]) in MAP else parts[0]
+    names = ["/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
+    return next((name for name in names if name in MAP), parts[0])
 
 
 def module_of(path: Path) -> str:

@@ -13,28 +13,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.assignment import highs as module
-from clusterfirst.assignment.case import Case, Found
-from clusterfirst.assignment.fast import FastSettings, assign_fast
-from clusterfirst.assignment.highs import (
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import (
+    InfeasibleError,
+    InputError,
+    NotFoundInTimeError,
+)
+from clusterfirst.problem.instance import IntArray
+from clusterfirst.stages.assignment import highs as module
+from clusterfirst.stages.assignment.case import Case, Found
+from clusterfirst.stages.assignment.fast import FastSettings, assign_fast
+from clusterfirst.stages.assignment.highs import (
     AssignSettings,
     assign_exact,
     assign_hard,
     assign_sparse,
     max_rounds,
 )
-from clusterfirst.assignment.mip import (
+from clusterfirst.stages.assignment.mip import (
     BinaryProgram,
     Claim,
     MipAnswer,
     MipSettings,
     solve_binary,
 )
-from clusterfirst.assignment.packing import pack, packing_bound, repair
-from clusterfirst.assignment.problem import Assignment, AssignProblem, Status
-from clusterfirst.clock import Deadline
-from clusterfirst.errors import InfeasibleError, InputError
-from clusterfirst.instance import IntArray
+from clusterfirst.stages.assignment.packing import pack, packing_bound, repair
+from clusterfirst.stages.assignment.problem import Assignment, AssignProblem, Status
 
 NEVER = Deadline.never()
 TIGHT = AssignSettings(mip_gap=0.0, seconds=math.inf)
@@ -269,7 +273,7 @@ def test_a_deaf_solver_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solve that ignores every interrupt does not hold the caller."""
     release = threading.Event()
     monkeypatch.setattr(
-        "clusterfirst.assignment.mip._run_highs",
+        "clusterfirst.stages.assignment.mip._run_highs",
         lambda *_: release.wait(30) and MipAnswer(),
     )
     program = BinaryProgram(
@@ -300,6 +304,37 @@ def test_a_large_program_keeps_to_its_deadline() -> None:
     answer = assign_exact(problem, AssignSettings(), Deadline.after(0.5))
     assert time.perf_counter() - start < 20  # a hang guard, not a timing
     check(problem, answer)
+
+
+# 44 customers that fill 12 vehicles of 1000 to the last unit (defects.md, A2).
+FULL = """32 375 753 114 897 813 267 84 5 187 103 360 466 109 484 247 534 150 258 88 22
+147 218 72 217 108 286 747 174 115 231 71 239 414 148 777 342 118 51 404 77 318 299
+79"""
+
+
+def test_a_packing_without_a_clock_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet without a unit to spare: found, or given up after a count of nodes."""
+    demands = np.array(FULL.split(), dtype=np.int64)
+    assert demands.sum() == 12 * 1000
+    monkeypatch.setattr("clusterfirst.stages.assignment.packing.NODES", 1)
+    try:
+        labels = pack(demands, 1000, 12, NEVER)
+    except NotFoundInTimeError:
+        return
+    assert np.bincount(labels, demands, 12).max() <= 1000
+
+
+@pytest.mark.parametrize("limit", ["UNTIMED_NODES", "UNTIMED_CHECKS"])
+def test_no_solve_is_without_a_limit(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a clock HiGHS stops after so many nodes, and after so many checks."""
+    monkeypatch.setattr(f"clusterfirst.stages.assignment.mip.{limit}", 1)
+    demands = np.array(FULL.split(), dtype=np.int64)
+    rng = np.random.default_rng(0)
+    problem = AssignProblem(rng.random((len(demands), 13)), demands, 1000, 13)
+    endless = AssignSettings(mip_gap=0.0, seconds=math.inf)
+    assert assign_exact(problem, endless, NEVER).status is Status.FEASIBLE
 
 
 def test_node_limits_are_repeatable() -> None:

@@ -28,15 +28,15 @@ from bad_inputs import (
     Case,
 )
 from clusterfirst import files
-from clusterfirst.errors import (
+from clusterfirst.problem.errors import (
     ClusterfirstError,
     InfeasibleError,
     InputError,
     InputWarning,
     NotFoundInTimeError,
 )
-from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
 from strategies import small_day
 
 MAX_LINE = 300
@@ -45,7 +45,7 @@ needs_cli = pytest.mark.skipif(
     reason="the command line is not written yet",
 )
 needs_solver = pytest.mark.skipif(
-    importlib.util.find_spec("clusterfirst.solver") is None,
+    importlib.util.find_spec("clusterfirst.solving.solver") is None,
     reason="the solver is not written yet",
 )
 
@@ -183,7 +183,7 @@ def test_infeasible_in_python(row: Any) -> None:
         with pytest.raises(InfeasibleError) as info:
             instance.require_feasible()
     else:
-        solver = pytest.importorskip("clusterfirst.solver")
+        solver = pytest.importorskip("clusterfirst.solving.solver")
         with pytest.raises((InfeasibleError, NotFoundInTimeError)) as info:
             solver.solve(instance)
     assert_lines(str(info.value), code)
@@ -213,7 +213,7 @@ def test_infeasible_on_the_command_line(
 )
 def test_options_in_python(row: Any) -> None:
     """A wrong option is refused when it is given, not when it is used."""
-    from clusterfirst.solver import SolveOptions
+    from clusterfirst.solving.solver import SolveOptions
 
     _, name, value, _ = row
     with pytest.raises(InputError) as info:

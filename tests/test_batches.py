@@ -10,12 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.errors import InputError
-from clusterfirst.labels.columns import LabelGroup
-from clusterfirst.labels.labelset import LabelSet
-from clusterfirst.labels.pool import Label, LabelPool
-from clusterfirst.networks.inputs import neighbour_lists
-from clusterfirst.training.batches import (
+from clusterfirst.learning.labels.columns import LabelGroup
+from clusterfirst.learning.labels.labelset import LabelSet
+from clusterfirst.learning.labels.pool import Label, LabelPool
+from clusterfirst.learning.training.batches import (
     BatchSettings,
     TrainBatch,
     central_customers,
@@ -25,7 +23,9 @@ from clusterfirst.training.batches import (
     some_routes,
     turned,
 )
-from clusterfirst.training.own_seeds import with_own_seeds
+from clusterfirst.learning.training.own_seeds import with_own_seeds
+from clusterfirst.networks.inputs import neighbour_lists
+from clusterfirst.problem.errors import InputError
 from networks import KINDS, RULE, angular_label, label_batch, small_router
 
 POOL = LabelPool.of_labels([angular_label(20 + i % 30, i) for i in range(60)])

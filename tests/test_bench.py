@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benches import ALONE, made_row, small_day, small_set
-from clusterfirst.bench import compare as bench_module
-from clusterfirst.bench.compare import (
+from clusterfirst.evidence.bench import compare as bench_module
+from clusterfirst.evidence.bench.compare import (
     BenchOptions,
     Crew,
     bench,
@@ -19,13 +19,13 @@ from clusterfirst.bench.compare import (
     weights_key,
     with_ablation,
 )
-from clusterfirst.bench.report import make_report, table
-from clusterfirst.bench.rows import Key, RowsFile
-from clusterfirst.bench.run import Answer, Method, Run, answer
-from clusterfirst.bench.sets import Case
-from clusterfirst.errors import InputError, Problem
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.solution import Solution, judge
+from clusterfirst.evidence.bench.report import make_report, table
+from clusterfirst.evidence.bench.rows import Key, RowsFile
+from clusterfirst.evidence.bench.run import Answer, Method, Run, answer
+from clusterfirst.evidence.bench.sets import Case
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.problem.solution import Solution, judge
 
 
 class FakeCrew(Crew):

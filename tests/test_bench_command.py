@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from benches import ALONE, small_day, small_set
-from clusterfirst.bench import compare as bench_module
-from clusterfirst.bench.compare import BenchOptions, bench
-from clusterfirst.bench.report import make_report, table
-from clusterfirst.bench.rows import RowsFile
-from clusterfirst.bench.run import Answer, Run
 from clusterfirst.cli import main
-from clusterfirst.experts.engine import Outcome
-from clusterfirst.experts.peers import usable_cores
-from clusterfirst.solution import judge
+from clusterfirst.evidence.bench import compare as bench_module
+from clusterfirst.evidence.bench.compare import BenchOptions, bench
+from clusterfirst.evidence.bench.report import make_report, table
+from clusterfirst.evidence.bench.rows import RowsFile
+from clusterfirst.evidence.bench.run import Answer, Run
+from clusterfirst.learning.experts.engine import Outcome
+from clusterfirst.learning.experts.peers import usable_cores
+from clusterfirst.problem.solution import judge
 
 
 @pytest.mark.skipif(len(usable_cores()) < 2, reason="two cores are needed")

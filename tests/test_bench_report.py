@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 
 from benches import made_row, small_set
-from clusterfirst.bench import compare as bench_module
-from clusterfirst.bench.report import Mean, document, make_report, table, write_report
+from clusterfirst.evidence.bench import compare as bench_module
+from clusterfirst.evidence.bench.report import (
+    Mean,
+    document,
+    make_report,
+    table,
+    write_report,
+)
 
 
 def test_the_interval_is_students() -> None:

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from benches import ALONE, small_day, small_set
-from clusterfirst.bench import sets as bench_sets
-from clusterfirst.bench.sets import (
+from clusterfirst.evidence.bench import sets as bench_sets
+from clusterfirst.evidence.bench.sets import (
     DataNotHereError,
     SetRequest,
     instance_digest,
     open_set,
     with_references,
 )
-from clusterfirst.errors import InputError
-from clusterfirst.experts.engine import Outcome
-from clusterfirst.experts.hgs import HgsSettings
 from clusterfirst.files import write_instance, write_instances, write_solution
-from clusterfirst.instance import Instance
-from clusterfirst.solution import judge
+from clusterfirst.learning.experts.engine import Outcome
+from clusterfirst.learning.experts.hgs import HgsSettings
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import judge
 
 
 def test_a_folder_of_instances_with_solutions(tmp_path: Path) -> None:

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from clusterfirst.errors import InputError, InputWarning
-from clusterfirst.training import checkpoint
-from clusterfirst.training.checkpoint import (
+from clusterfirst.files import verified_folder
+from clusterfirst.files.verified_folder import read_folder, write_folder
+from clusterfirst.learning.training.checkpoint import (
     KEEP,
     Checkpoint,
     load_checkpoint,
-    read_folder,
     save_checkpoint,
-    write_folder,
 )
+from clusterfirst.problem.errors import InputError, InputWarning
 
 
 def sample(value: float) -> Checkpoint:
@@ -85,7 +84,7 @@ def test_a_failed_write_leaves_the_old_folder(
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.os, "rename", refuse)
+        patch.setattr(verified_folder.os, "rename", refuse)
         with pytest.raises(InputError, match="E731"):
             write_folder(folder, {"a": b"new"})
     assert read_folder(folder) == {"a": b"old"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.city import City
-from clusterfirst.errors import InputError
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError
 from strategies import cities
 
 FAST = settings(max_examples=50, deadline=None)

@@ -7,23 +7,23 @@ import itertools
 import numpy as np
 import pytest
 
-from clusterfirst.classical.fisher_jaikumar import (
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_world
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.stages.classical.fisher_jaikumar import (
     CANDIDATES,
     cone_seeds,
     insertion_costs,
     spread_seeds,
 )
-from clusterfirst.classical.fisher_jaikumar import _Map as Map
-from clusterfirst.classical.petal import petal_lengths
-from clusterfirst.classical.savings import near_pairs
-from clusterfirst.classical.sweep import angular_order, reach, sweep
-from clusterfirst.clock import Deadline
-from clusterfirst.errors import InputError
-from clusterfirst.instance import Instance
-from clusterfirst.method import Work
-from clusterfirst.sampling import sample_world
-from clusterfirst.solution import Solution, judge
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.stages.classical.fisher_jaikumar import _Map as Map
+from clusterfirst.stages.classical.petal import petal_lengths
+from clusterfirst.stages.classical.savings import near_pairs
+from clusterfirst.stages.classical.sweep import angular_order, reach, sweep
+from clusterfirst.stages.search_state import SearchState
 
 CLASSICAL = ("fisher-jaikumar", "sweep", "petal", "savings")
 
@@ -95,7 +95,7 @@ def test_many_seeds_get_candidates_that_agree_with_dense(
     instance = Instance(np.array([0] + [1] * 100), 2, coords=points)
     seeds = np.arange(1, 51)
     dense, _ = insertion_costs(instance, seeds)
-    monkeypatch.setattr("clusterfirst.classical.fisher_jaikumar.DENSE_CELLS", 10)
+    monkeypatch.setattr("clusterfirst.stages.classical.fisher_jaikumar.DENSE_CELLS", 10)
     sparse, candidates = insertion_costs(instance, seeds)
     assert candidates is not None
     assert candidates.shape == (100, CANDIDATES)
@@ -130,8 +130,8 @@ def test_reach_counts_what_fits() -> None:
 
 def test_sweep_tries_every_start(town: Instance) -> None:
     """The sweep equals the best of all greedy cuts of the circle, tours aside."""
-    work = Work(town, Deadline.never())
-    sweep(work)
+    state = SearchState(town, Deadline.never())
+    sweep(state)
     order = angular_order(town)
     units, routes = town.demand_units, []
     for start in range(60):
@@ -142,15 +142,15 @@ def test_sweep_tries_every_start(town: Instance) -> None:
             plan[-1].append(row)
             load += units[row]
         routes.append(plan)
-    from clusterfirst.tours.routing import tours
+    from clusterfirst.stages.tours.routing import tours
 
     best = min(judge(town, Solution(tours(town, plan))).cost for plan in routes)
-    assert work.best_cost <= 1.02 * best
+    assert state.best_cost <= 1.02 * best
 
 
 def test_petal_lengths_are_tours(town: Instance) -> None:
     """Estimated petal lengths are at least the optimal tour and finite iff it fits."""
-    from clusterfirst.tours.routing import tours
+    from clusterfirst.stages.tours.routing import tours
 
     order = angular_order(town)
     table = petal_lengths(town, order)
@@ -180,7 +180,7 @@ def test_petal_without_time_for_one_ring_gives_an_answer(
     town: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No petal was built before the time for them was up: no crash, an answer."""
-    monkeypatch.setattr("clusterfirst.classical.petal.POOL_SHARE", 0.0)
+    monkeypatch.setattr("clusterfirst.stages.classical.petal.POOL_SHARE", 0.0)
     result = solve(town, SolveOptions(method="petal", polish=False, time_limit=5.0))
     assert result.verdict.feasible
     assert any("W205" in note for note in result.notes)

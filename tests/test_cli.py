@@ -17,10 +17,10 @@ import pytest
 from clusterfirst.cli import main
 from clusterfirst.commands import options
 from clusterfirst.files import Limits, read_instance, read_solution, write_instance
-from clusterfirst.instance import MAX_CUSTOMERS, ROUNDINGS
-from clusterfirst.sampling import PUBLIC_SETS, sample_city, sample_day
-from clusterfirst.solution import judge
-from clusterfirst.solver import ASSIGNMENTS, FLEETS, METHODS
+from clusterfirst.problem.instance import MAX_CUSTOMERS, ROUNDINGS
+from clusterfirst.problem.sampling import PUBLIC_SETS, sample_city, sample_day
+from clusterfirst.problem.solution import judge
+from clusterfirst.solving.solver import ASSIGNMENTS, FLEETS, METHODS
 from commands import Capture, problem_of, run
 
 CLI = [sys.executable, "-m", "clusterfirst"]
@@ -242,7 +242,7 @@ def test_two_answers_never_share_a_file(day: Path, capsys: Capture) -> None:
     other.parent.mkdir()
     other.write_bytes(day.read_bytes())
     assert run("solve", day, other, *FAST, "--out", day.parent / "out") == 2
-    assert "already holds the answer" in capsys.readouterr().err
+    assert "two answers would go there" in capsys.readouterr().err
     instance = day.with_suffix(".json")
     write_instance(instance, read_instance(day))
     before = instance.read_bytes()

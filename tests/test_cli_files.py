@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from clusterfirst.files import read_instance, write_instance
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import PUBLIC_SETS
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import PUBLIC_SETS
 from commands import Capture, problem_of, run
 
 LOCATIONS = "id,lat,lon\nhub,48.85,2.35\nann,48.86,2.36\nbob,48.84,2.33\ncy,48.87,2.3\n"

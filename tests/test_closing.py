@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from clusterfirst.assignment.closing import only_open, open_vehicles
-from clusterfirst.assignment.prices import (
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.solving.decoding import fleets
+from clusterfirst.solving.neural import seeds_for
+from clusterfirst.solving.options import DecodingSettings, NeuralSettings
+from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.stages.assignment.closing import only_open, open_vehicles
+from clusterfirst.stages.assignment.prices import (
     SOLVED,
     cheapest_first,
     make_transport,
     solve_transport,
 )
-from clusterfirst.assignment.problem import AssignProblem
-from clusterfirst.clock import Deadline
-from clusterfirst.decoding import fleets
-from clusterfirst.instance import IntArray
-from clusterfirst.method import Work
-from clusterfirst.networks.neural import SPARE, seeds_for
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.stages.assignment.problem import AssignProblem
 
 NEVER = Deadline.never()
 
@@ -149,27 +149,29 @@ def test_numbers_after_closing() -> None:
     assert np.isinf(fewer.cost[closed]).all()
 
 
-def large_work(customers: int, **more: str) -> Work:
+def large_day(customers: int) -> Instance:
     """A day of a clustered city whose vehicles are nearly full."""
     city = sample_city(2 * customers, seed=1, layout="clustered")
-    return Work(sample_day(city, customers, seed=0, index=0), NEVER, **more)
+    return sample_day(city, customers, seed=0, index=0)
 
 
 def test_who_gets_seeds_to_spare() -> None:
     """Large maps with the fast assignment, and never more seeds than customers."""
-    (least, share), (larger, more) = SPARE
-    assert seeds_for(large_work(least - 1), 80) == 80
-    assert seeds_for(large_work(least), 80) == 80 + math.ceil(share * 80)
-    assert seeds_for(large_work(larger), 80) == 80 + math.ceil(more * 80)
-    assert seeds_for(large_work(larger, assign="exact"), 80) == 80
-    assert seeds_for(large_work(least), least - 1) == least
+    plain = NeuralSettings()
+    exact = NeuralSettings(DecodingSettings("exact"))
+    (least, share), (larger, more) = plain.spare
+    assert seeds_for(large_day(least - 1), 80, plain) == 80
+    assert seeds_for(large_day(least), 80, plain) == 80 + math.ceil(share * 80)
+    assert seeds_for(large_day(larger), 80, plain) == 80 + math.ceil(more * 80)
+    assert seeds_for(large_day(larger), 80, exact) == 80
+    assert seeds_for(large_day(least), least - 1, plain) == least
 
 
 def test_a_large_full_map_is_served_by_few_vehicles() -> None:
     """As many seeds as vehicles left whole quarters of it without (LOG.md)."""
-    work = large_work(3000)
-    fewest = fleets(work)[0]
+    day = large_day(3000)
+    fewest = fleets(day, DecodingSettings())[0]
     options = SolveOptions(method="neural", polish=False, iterations=1)
-    answer = solve(work.instance, options)
+    answer = solve(day, options)
     assert answer.verdict.feasible
     assert len(answer.solution.routes) <= 1.01 * fewest + 1

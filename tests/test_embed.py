@@ -12,9 +12,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from clusterfirst.city import City
-from clusterfirst.clock import Deadline
-from clusterfirst.errors import InputError
+from clusterfirst.learning.training.checkpoint import load_checkpoint
+from clusterfirst.learning.training.pretraining import colours_of, load_psi, pretrain
 from clusterfirst.networks import embed
 from clusterfirst.networks.embed import (
     SETTINGS,
@@ -26,9 +25,10 @@ from clusterfirst.networks.embed import (
     masked_losses,
 )
 from clusterfirst.networks.neighbours import nearest
-from clusterfirst.sampling import sample_city
-from clusterfirst.training.checkpoint import load_checkpoint
-from clusterfirst.training.pretraining import colours_of, load_psi, pretrain
+from clusterfirst.problem.city import City
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.sampling import sample_city
 
 TINY = EmbedSettings(
     layers=2,
@@ -246,8 +246,8 @@ def test_pretraining_learns_and_leaves_a_whole_folder(tmp_path):
 KILLED = """
 import os, signal, sys
 from clusterfirst.networks.embed import EmbedSettings
-from clusterfirst.training.pretraining import pretrain
-from clusterfirst.sampling import sample_city
+from clusterfirst.learning.training.pretraining import pretrain
+from clusterfirst.problem.sampling import sample_city
 import torch
 torch.set_num_threads(1)
 def stop(progress):

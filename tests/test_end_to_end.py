@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from clusterfirst.city import City
-from clusterfirst.explaining.explain import explain
-from clusterfirst.labels.making import LabelOptions, label, read_labels
-from clusterfirst.labels.pool import LabelPool
-from clusterfirst.labels.sources import city_days
+from clusterfirst.learning.labels.making import LabelOptions, label, read_labels
+from clusterfirst.learning.labels.pool import LabelPool
+from clusterfirst.learning.labels.sources import city_days
+from clusterfirst.learning.training.batches import BatchSettings
+from clusterfirst.learning.training.loop import TrainConfig, Trainer
+from clusterfirst.learning.training.pretraining import pretrain
 from clusterfirst.networks.embed import EmbedSettings
 from clusterfirst.networks.model_folder import Model, load_model, save_model
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.solution import judge
-from clusterfirst.solver import SolveOptions, solve
-from clusterfirst.training.batches import BatchSettings
-from clusterfirst.training.loop import TrainConfig, Trainer
-from clusterfirst.training.pretraining import pretrain
+from clusterfirst.problem.city import City
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.problem.solution import judge
+from clusterfirst.solving.explaining.explain import explain
+from clusterfirst.solving.solver import SolveOptions, solve
 from networks import PSI
 
 CUSTOMERS = 20

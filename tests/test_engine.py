@@ -12,8 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from clusterfirst.errors import InputError, Problem
-from clusterfirst.experts.engine import Child, ChildFailedError, guarded_call, map_tasks
+from clusterfirst.learning.experts.engine import (
+    Child,
+    ChildFailedError,
+    guarded_call,
+    map_tasks,
+)
+from clusterfirst.problem.errors import InputError, Problem
 
 PATIENCE = 60.0  # seconds; guards against hangs on a busy machine
 
@@ -95,7 +100,7 @@ def test_a_hanging_call_is_ended_and_the_next_one_works() -> None:
 def test_children_die_with_a_killed_parent() -> None:
     """After SIGKILL of the parent no child is left behind."""
     code = (
-        "import sys, time; from clusterfirst.experts.engine import Child\n"
+        "import sys, time; from clusterfirst.learning.experts.engine import Child\n"
         "child = Child(); print(child.call(abs, -1, 60), child.pid)\n"
         "sys.stdout.flush(); child.start(time.sleep, 1000); time.sleep(1000)"
     )

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.cli import main
-from clusterfirst.errors import InputError
-from clusterfirst.explaining.explain import CONFIDENT, explain, prices
-from clusterfirst.explaining.picture import write_explanation
 from clusterfirst.files import write_instance, write_solution
-from clusterfirst.instance import Instance
 from clusterfirst.networks.model_folder import Model, save_model
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.explaining.explain import CONFIDENT, explain, prices
+from clusterfirst.solving.explaining.picture import write_explanation
 from networks import PSI, RELATIVE, small_city, small_day, small_router
 from strategies import instances, partitions
 

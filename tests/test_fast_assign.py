@@ -10,20 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.assignment import prices
-from clusterfirst.assignment.chains import relieve
-from clusterfirst.assignment.fast import FastSettings, _candidates, _round, assign_fast
-from clusterfirst.assignment.groups import MEMBERS, regroup
-from clusterfirst.assignment.prices import (
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import FloatArray
+from clusterfirst.stages.assignment import prices
+from clusterfirst.stages.assignment.chains import relieve
+from clusterfirst.stages.assignment.fast import (
+    FastSettings,
+    _candidates,
+    _round,
+    assign_fast,
+)
+from clusterfirst.stages.assignment.groups import MEMBERS, regroup
+from clusterfirst.stages.assignment.prices import (
     SOLVED,
     cheapest_first,
     lower_bound,
     make_transport,
     solve_transport,
 )
-from clusterfirst.assignment.problem import AssignProblem, Status
-from clusterfirst.clock import Deadline
-from clusterfirst.instance import FloatArray
+from clusterfirst.stages.assignment.problem import AssignProblem, Status
 
 
 def solve(problem: AssignProblem, seed: int = 0):

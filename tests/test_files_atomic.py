@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clusterfirst import files
-from clusterfirst.errors import InputError
-from clusterfirst.solution import Solution
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.solution import Solution
 from strategies import small_day
 
 

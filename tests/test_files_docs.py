@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterfirst import files
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.solution import Solution, judge
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = dict(

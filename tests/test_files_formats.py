@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from clusterfirst import files
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, InputWarning
 from clusterfirst.files.vrplib import TRIANGLES
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_public
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, InputWarning
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_public
+from clusterfirst.problem.solution import Solution, judge
 from strategies import lehd_line, small_day
 
 VRP = """NAME : tiny

@@ -9,13 +9,15 @@ import pytest
 import vrplib
 
 from clusterfirst import files
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_public
-from clusterfirst.solution import judge
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_public
+from clusterfirst.problem.solution import judge
 from strategies import SHARED
 
 INSTANCES = sorted(Path(SHARED, "X").glob("*.vrp"))
-pytestmark = pytest.mark.filterwarnings("ignore::clusterfirst.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::clusterfirst.problem.errors.InputWarning"
+)
 needs_shared = pytest.mark.skipif(
     not INSTANCES, reason="shared data is not on this machine"
 )

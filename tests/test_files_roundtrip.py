@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterfirst import files
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, InputWarning
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_day
-from clusterfirst.solution import judge
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, InputWarning
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_day
+from clusterfirst.problem.solution import judge
 from strategies import SHARED, cities, instances, partitions, small_day
 
 # One folder serves all examples of a test: every example writes the file anew.
@@ -24,7 +24,9 @@ MANY = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-pytestmark = pytest.mark.filterwarnings("ignore::clusterfirst.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::clusterfirst.problem.errors.InputWarning"
+)
 
 
 @MANY

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
-from clusterfirst.experts import hgs
-from clusterfirst.experts.engine import guarded_call
-from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
-from clusterfirst.experts.pyvrp_teacher import solve_with_pyvrp
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_world
-from clusterfirst.solution import Solution, judge
+from clusterfirst.learning.experts import hgs
+from clusterfirst.learning.experts.engine import guarded_call
+from clusterfirst.learning.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.learning.experts.pyvrp_teacher import solve_with_pyvrp
+from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_world
+from clusterfirst.problem.solution import Solution, judge
 
 needs_hygese = pytest.mark.skipif(
     importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"

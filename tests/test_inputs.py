@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from clusterfirst.learning.training.loop import TrainConfig, Trainer, learned
 from clusterfirst.networks.inputs import (
     GEOMETRY_CENTRE,
     GEOMETRY_SPREAD,
@@ -22,7 +23,6 @@ from clusterfirst.networks.inputs import (
     neighbour_lists,
     pair_features,
 )
-from clusterfirst.training.loop import TrainConfig, Trainer, learned
 from networks import KINDS, MOVES, RULE, grid, moved, nodes_of, small_day, small_router
 
 

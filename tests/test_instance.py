@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.errors import InfeasibleError, InputError
-from clusterfirst.instance import ROUNDINGS, Instance, round_distances
+from clusterfirst.problem.errors import InfeasibleError, InputError
+from clusterfirst.problem.instance import ROUNDINGS, Instance, round_distances
 from strategies import instances, small_day
 
 FAST = settings(max_examples=60, deadline=None)

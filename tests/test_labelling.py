@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 
 from clusterfirst.cli import main
-from clusterfirst.errors import InputError, InputWarning
-from clusterfirst.labels.making import (
+from clusterfirst.learning.labels.making import (
     LabelOptions,
     LabelProgress,
     label,
     merge,
     read_labels,
 )
-from clusterfirst.labels.shards import read_shards, shard_paths
-from clusterfirst.labels.sources import city_days, public_set, uniform, world
+from clusterfirst.learning.labels.shards import read_shards, shard_paths
+from clusterfirst.learning.labels.sources import city_days, public_set, uniform, world
+from clusterfirst.problem.errors import InputError, InputWarning
 from test_labels import CITY, bytes_of
 
 needs_hygese = pytest.mark.skipif(
@@ -68,8 +68,8 @@ def test_two_teachers_share_a_folder(tmp_path: Path) -> None:
 
 CODE = """
 import sys
-from clusterfirst.labels.making import LabelOptions, label
-from clusterfirst.labels.sources import world
+from clusterfirst.learning.labels.making import LabelOptions, label
+from clusterfirst.learning.labels.sources import world
 kind, budget, out = sys.argv[1:]
 options = LabelOptions(customers=12, count=10, workers=2, seeds_per_instance=2,
                        **{kind: float(budget) if kind == "seconds" else int(budget)})

@@ -10,23 +10,29 @@ from pathlib import Path
 import pytest
 import torch
 
-from clusterfirst.city import City
 from clusterfirst.cli import main
-from clusterfirst.errors import InputError
 from clusterfirst.files import write_city
-from clusterfirst.labels.making import LabelOptions, label
-from clusterfirst.labels.sources import city_days
-from clusterfirst.networks.embed import EmbedSettings
-from clusterfirst.networks.model_folder import load_model
-from clusterfirst.training.exporting import (
+from clusterfirst.learning.labels.making import LabelOptions, label
+from clusterfirst.learning.labels.sources import city_days
+from clusterfirst.learning.training.exporting import (
     export_model,
     export_weights,
     read_run,
     read_start,
 )
-from clusterfirst.training.learning import LearnSettings, Listener, learn
-from clusterfirst.training.loop import Trainer
-from clusterfirst.training.run import Ending, RunOptions, Start, TrainData, train
+from clusterfirst.learning.training.learning import LearnSettings, Listener, learn
+from clusterfirst.learning.training.loop import Trainer
+from clusterfirst.learning.training.run import (
+    Ending,
+    RunOptions,
+    Start,
+    TrainData,
+    train,
+)
+from clusterfirst.networks.embed import EmbedSettings
+from clusterfirst.networks.model_folder import load_model
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
 
@@ -57,10 +63,12 @@ TINY = LearnSettings(
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few labels and no pictures."""
-    monkeypatch.setattr("clusterfirst.training.learning.LEAST_LABELS", 6)
-    monkeypatch.setattr("clusterfirst.training.learning.LABELLING", 0.25)
-    for slow in ("training.pretraining._draw", "training.run.draw_curves"):
-        monkeypatch.setattr(f"clusterfirst.{slow}", lambda *given: None)
+    monkeypatch.setattr("clusterfirst.learning.training.learning.LEAST_LABELS", 6)
+    monkeypatch.setattr("clusterfirst.learning.training.learning.LABELLING", 0.25)
+    for slow in ("pretraining._draw", "run.draw_curves"):
+        monkeypatch.setattr(
+            f"clusterfirst.learning.training.{slow}", lambda *given: None
+        )
 
 
 def ctrl_c(text: str) -> None:
@@ -116,7 +124,7 @@ def test_more_hours_go_on_from_what_was_published(
     for checkpoints in ("run-1", "psi/checkpoints"):
         shutil.rmtree(tmp_path / checkpoints)
     again = pytest.fail  # the weights know the old table
-    monkeypatch.setattr("clusterfirst.training.learning.pretrain", again)
+    monkeypatch.setattr("clusterfirst.learning.training.learning.pretrain", again)
     second = learn(small_city(), replace(TINY, hours=2 * TINY.hours), tmp_path)
     assert second is not None
     assert second.provenance["before"]["passes"] == begun.facts["passes"]
@@ -318,7 +326,7 @@ def test_labels_are_made_on_all_cores(
     def remember(city: City, settings: LearnSettings, *rest: object) -> None:
         asked.append(settings)
 
-    monkeypatch.setattr("clusterfirst.training.learning.learn", remember)
+    monkeypatch.setattr("clusterfirst.learning.training.learning.learn", remember)
     code = main(["learn", "bundled", "--out", str(tmp_path), *words])
     if workers is None:
         assert (code, asked) == (2, [])

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.instance import Instance
-from clusterfirst.solver import SolveOptions, solve, warm_up
+from clusterfirst.problem.instance import Instance
+from clusterfirst.solving.solver import SolveOptions, solve, warm_up
 
 MOST_BYTES = 2 * 10**9  # at 10,000 customers, interpreter and libraries included
 CUSTOMERS = 10_000
@@ -23,8 +23,8 @@ CUSTOMERS = 10_000
 # A process of its own: the peak of its memory is that of one solve.
 SOLVE_AND_MEASURE = """
 import json, resource, sys
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.solving.solver import SolveOptions, solve
 
 options = SolveOptions(**json.loads(sys.argv[1]))
 city = sample_city(2 * int(sys.argv[2]), seed=1, layout="clustered")
@@ -67,7 +67,7 @@ def test_memory_at_ten_thousand_customers(options: dict[str, object]) -> None:
 SCORE_AND_MEASURE = """
 import sys, torch
 import numpy as np
-from clusterfirst.instance import Instance
+from clusterfirst.problem.instance import Instance
 from clusterfirst.networks.model import CONFIGS, Router
 from clusterfirst.networks.neural import NeuralScorer
 

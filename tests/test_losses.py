@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst.labels.pool import Label
-from clusterfirst.networks import cluster
-from clusterfirst.networks.model import Router
-from clusterfirst.networks.seeds import SeedOutput
-from clusterfirst.training.batches import TrainBatch, distal_customers
-from clusterfirst.training.losses import (
+from clusterfirst.learning.labels.pool import Label
+from clusterfirst.learning.training.batches import TrainBatch, distal_customers
+from clusterfirst.learning.training.losses import (
     Losses,
     LossSettings,
     contrastive_loss,
@@ -22,6 +19,9 @@ from clusterfirst.training.losses import (
     transport_loss,
     with_true_seed,
 )
+from clusterfirst.networks import cluster
+from clusterfirst.networks.model import Router
+from clusterfirst.networks.seeds import SeedOutput
 from networks import KINDS, angular_label, label_batch, small_router
 
 PAPER = LossSettings(transport="unrolled")

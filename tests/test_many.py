@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import clusterfirst
-from clusterfirst import many
-from clusterfirst.errors import InfeasibleError, InputError
 from clusterfirst.files import bundled_city
-from clusterfirst.instance import Instance
-from clusterfirst.many import solve_many
-from clusterfirst.sampling import sample_day
-from clusterfirst.solver import Result, SolveOptions, solve
+from clusterfirst.problem.errors import InfeasibleError, InputError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_day
+from clusterfirst.solving import many
+from clusterfirst.solving.many import solve_many
+from clusterfirst.solving.solver import Result, SolveOptions, solve
 
 MODEL = "city-psi-one-layer"
 # Counts, not the clock: a busy machine must not change the answers.

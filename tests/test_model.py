@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clusterfirst.errors import InputError
+from clusterfirst.learning.training.configs import TRAINING
 from clusterfirst.networks.model import CONFIGS, ModelConfig, Router
-from clusterfirst.training.configs import TRAINING
+from clusterfirst.problem.errors import InputError
 
 
 def count(name: str) -> int:

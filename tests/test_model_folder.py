@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from clusterfirst.errors import InputError
+from clusterfirst.files.verified_folder import MANIFEST
 from clusterfirst.networks.model_folder import (
     CARD,
     CITY_COORDS,
@@ -29,8 +29,8 @@ from clusterfirst.networks.model_folder import (
     shipped,
 )
 from clusterfirst.networks.neural import NeuralScorer
-from clusterfirst.solver import SolveOptions, solve
-from clusterfirst.training.checkpoint import MANIFEST
+from clusterfirst.problem.errors import InputError
+from clusterfirst.solving.solver import SolveOptions, solve
 from networks import PSI, RELATIVE, small_city, small_day, small_router
 
 
@@ -334,7 +334,7 @@ def test_rows_beyond_the_city_are_refused() -> None:
 def test_another_metric_is_refused() -> None:
     """Degrees are not the plane: a day on the globe is not in this city."""
     day = small_day(3).replace(metric="greatcircle", city_rows=None, city_hash="")
-    with pytest.raises(InputError, match="euclidean"):
+    with pytest.raises(InputError, match="--model general"):
         psi_model().rows_of(day)
 
 

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst.clock import Deadline
-from clusterfirst.instance import Instance
-from clusterfirst.method import Decoded, Work
 from clusterfirst.networks import cluster, neural
 from clusterfirst.networks.neural import (
     NeuralScorer,
     encode,
-    requests,
     score,
     transport_plan,
 )
-from clusterfirst.sampling import sample_world
-from clusterfirst.scores import Scores
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_world
+from clusterfirst.solving import neural as asking
+from clusterfirst.solving.neural import requests
+from clusterfirst.solving.options import DecodingSettings, NeuralSettings
+from clusterfirst.stages.scores import Decoded, Scores
 from networks import KINDS, RELATIVE, nodes_of, small_day, small_router
 
 
@@ -204,14 +204,16 @@ def test_any_number_of_customers_is_scored(customers: int) -> None:
 
 def sent(sizes: list[int], found: Callable[[int], Decoded], **more: Any) -> list[Any]:
     """What is asked for if a fleet of K comes out as `found(K)`."""
-    work = Work(small_day(), Deadline.never(), **more)
-    asked, seen = requests(work, sizes), []
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(asking, "fleets", lambda *_: sizes)
+    asked, seen = requests(small_day(), NeuralSettings(**more)), []
     request = next(asked)
     while request is not None:
         seen.append(request)
         K = request if isinstance(request, int) else 0
         seeds = np.arange(1, K + 1)
         request = asked.send((Scores(seeds, np.zeros((30, K))), found(K)))
+    monkeypatch.undo()
     return seen
 
 
@@ -222,19 +224,24 @@ def decoded(cost: float, forced: int = 0) -> Decoded:
 
 def test_the_fleet_grows_until_an_assignment_exists() -> None:
     """Larger fleets are asked for only while all before needed force."""
-    grown = sent([4, 5], lambda K: decoded(1.0, forced=int(K < 7)), recentre=0)
+    grown = sent([4, 5], lambda K: decoded(1.0, forced=int(K < 7)), moves=0)
     assert grown == [4, 5, 6, 7]
-    assert sent([4, 5], lambda K: decoded(1.0, forced=int(K < 5)), recentre=0) == [4, 5]
-    endless = sent([4, 5], lambda K: decoded(1.0, forced=1), recentre=0)
-    assert len(endless) == 2 + neural.MORE_FLEETS
-    few = sent([4], lambda K: decoded(1.0, forced=1), recentre=0, fleet="kmin")
+    assert sent([4, 5], lambda K: decoded(1.0, forced=int(K < 5)), moves=0) == [4, 5]
+    endless = sent([4, 5], lambda K: decoded(1.0, forced=1), moves=0)
+    assert len(endless) == 2 + NeuralSettings().more_fleets
+    few = sent(
+        [4],
+        lambda K: decoded(1.0, forced=1),
+        moves=0,
+        decoding=DecodingSettings(fleet="kmin"),
+    )
     assert few == [4]  # who wants few vehicles is not given more
 
 
 def test_hopeless_fleets_are_not_moved() -> None:
     """Seeds move for the shortest routes only."""
     costs = {4: 1.0, 5: 1.005, 6: 1.2}
-    seen = sent([4, 5, 6], lambda K: decoded(costs.get(K, 2.0)), recentre=1)
+    seen = sent([4, 5, 6], lambda K: decoded(costs.get(K, 2.0)), moves=1)
     assert sum(isinstance(one, np.ndarray) for one in seen) == 2
 
 

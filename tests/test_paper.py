@@ -11,25 +11,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.bench.sets import BenchSet, Case, city_set, route_numbers
 from clusterfirst.cli import main
-from clusterfirst.errors import InputError
-from clusterfirst.instance import Instance
+from clusterfirst.evidence.bench.sets import BenchSet, Case, city_set, route_numbers
+from clusterfirst.evidence.paper import desk as desk_module
+from clusterfirst.evidence.paper import grids, plans, shots, variants
+from clusterfirst.evidence.paper import mip_gaps as mip_module
+from clusterfirst.evidence.paper import pictures as pictures_module
+from clusterfirst.evidence.paper.desk import Desk, Measured, Task
+from clusterfirst.evidence.paper.histograms import histogram
+from clusterfirst.evidence.paper.instances import FULL, SMALL, Sets, scale_of
+from clusterfirst.evidence.paper.page import text, write_page
+from clusterfirst.evidence.paper.pictures import (
+    NEITHER,
+    OTHER_K,
+    SHORT,
+    cause_of,
+    pictures,
+)
+from clusterfirst.evidence.paper.printed import SIZES
+from clusterfirst.evidence.paper.shots import Recipe, Shot
+from clusterfirst.evidence.paper.variants import GENERAL, VARIANTS, Models
 from clusterfirst.networks.model_folder import Model, save_model
 from clusterfirst.networks.neural import NeuralScorer
-from clusterfirst.paper import desk as desk_module
-from clusterfirst.paper import grids, plans, shots, variants
-from clusterfirst.paper import mip_gaps as mip_module
-from clusterfirst.paper import pictures as pictures_module
-from clusterfirst.paper.desk import Desk, Measured, Task
-from clusterfirst.paper.histograms import histogram
-from clusterfirst.paper.instances import FULL, SMALL, Sets, scale_of
-from clusterfirst.paper.page import text, write_page
-from clusterfirst.paper.pictures import NEITHER, OTHER_K, SHORT, cause_of, pictures
-from clusterfirst.paper.printed import SIZES
-from clusterfirst.paper.shots import Recipe, Shot
-from clusterfirst.paper.variants import GENERAL, VARIANTS, Models
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
 from networks import PSI, small_city, small_router
 from networks import SMALL as XY
 

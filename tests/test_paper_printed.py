@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterfirst.paper import printed
-from clusterfirst.paper.printed import SIZES
+from clusterfirst.evidence.paper import printed
+from clusterfirst.evidence.paper.printed import SIZES
 from strategies import SHARED
 
 TEX = Path(SHARED).parent / "paper" / "neural_cfrs.tex"

@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.clock import Deadline
-from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
-from clusterfirst.experts.hgs import HgsSettings
-from clusterfirst.experts.outside import whole_numbers
-from clusterfirst.experts.peers import (
+from clusterfirst.learning.experts.hgs import HgsSettings
+from clusterfirst.learning.experts.outside import whole_numbers
+from clusterfirst.learning.experts.peers import (
     MAX_LISTED,
     answer_of_peer,
     peer_names,
     require_peer,
     run_peer,
 )
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_world
-from clusterfirst.solution import Solution, judge
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_world
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.solver import SolveOptions, solve
 
 PACKAGES = {"hgs": "hygese", "pyvrp": "pyvrp", "ortools": "ortools", "vroom": "vroom"}
 PEERS = [
@@ -140,7 +140,7 @@ def test_too_many_customers_are_refused_before_memory_is_gone(
 
 def test_the_process_of_a_peer_has_no_highspy() -> None:
     """highspy and ortools cannot share a process, and start-up stays short."""
-    program = "import clusterfirst.experts.peers, sys; print(*sys.modules)"
+    program = "import clusterfirst.learning.experts.peers, sys; print(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.errors import InputError
-from clusterfirst.instance import FloatArray, Instance
-from clusterfirst.picture import PALETTE, draw, route_looks, write_picture
-from clusterfirst.solution import Solution
+from clusterfirst.files.picture import PALETTE, draw, route_looks, write_picture
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.instance import FloatArray, Instance
+from clusterfirst.problem.solution import Solution
 
 
 def day(count: int, *, metric: str = "euclidean", seed: int = 0) -> Instance:

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.clock import Deadline
-from clusterfirst.compiled import Flat, distance
-from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
-from clusterfirst.instance import Instance
-from clusterfirst.search.local_search import descend, notes_for
-from clusterfirst.search.polish import PolishSettings, polish
-from clusterfirst.search.pool import recombine
-from clusterfirst.search.regions import (
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.stages.compiled import Flat, distance
+from clusterfirst.stages.search.local_search import descend, notes_for
+from clusterfirst.stages.search.polish import PolishSettings, polish
+from clusterfirst.stages.search.pool import recombine
+from clusterfirst.stages.search.regions import (
     MAX_MATRIX_ROWS,
     halves,
     make_region,
     whole_ground,
 )
-from clusterfirst.search.repair import repair_routes
-from clusterfirst.search.ruin_recreate import anneal
-from clusterfirst.search.swap_star import exchange_routes, exchanges_for
-from clusterfirst.solution import Solution, judge
+from clusterfirst.stages.search.repair import repair_routes
+from clusterfirst.stages.search.ruin_recreate import anneal
+from clusterfirst.stages.search.swap_star import exchange_routes, exchanges_for
 
 NEVER = Deadline.never()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterfirst.experts.pyvrp_teacher import pyvrp_scale, to_pyvrp
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.solution import Solution, judge
+from clusterfirst.learning.experts.pyvrp_teacher import pyvrp_scale, to_pyvrp
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.problem.solution import Solution, judge
 
 pyvrp = pytest.importorskip("pyvrp", reason="the extra `bench` is missing")
 

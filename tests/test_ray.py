@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterfirst.experts.engine import map_tasks
-from clusterfirst.labels.making import LabelOptions, label, merge
-from clusterfirst.labels.shards import shard_paths
-from clusterfirst.labels.sources import world
+from clusterfirst.learning.experts.engine import map_tasks
+from clusterfirst.learning.labels.making import LabelOptions, label, merge
+from clusterfirst.learning.labels.shards import shard_paths
+from clusterfirst.learning.labels.sources import world
 
 pytestmark = [
     pytest.mark.skipif(

@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.clock import Deadline
-from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution, judge
-from clusterfirst.tours.routing import MAX_BLOCK, TourSettings, costs, members, tours
-from clusterfirst.tours.tsp import held_karp, length, local_search
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.stages.tours.routing import (
+    MAX_BLOCK,
+    TourSettings,
+    costs,
+    members,
+    tours,
+)
+from clusterfirst.stages.tours.tsp import held_karp, length, local_search
 
 
 def instance_of(points: np.ndarray, **more: object) -> Instance:

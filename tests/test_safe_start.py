@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterfirst import solver
-from clusterfirst.bench import run as bench_run
-from clusterfirst.method import Work
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.evidence.bench import run as bench_run
+from clusterfirst.solving import solver
+from clusterfirst.solving.method import Kind, Method
+from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.stages.search_state import SearchState
 from test_solver import town
 
 
@@ -19,7 +20,7 @@ def test_savings_answer_where_a_method_had_no_time(
     """On large days savings answer instead, a note says so, and a bench says no."""
     day = town(solver.SAFE_FIRST)
     savings = solve(day, SolveOptions(method="savings", polish=False, iterations=1))
-    monkeypatch.setitem(solver.METHODS, "sweep", "test_safe_start:no_answer")
+    monkeypatch.setitem(solver.METHODS, "sweep", by_hand("no_answer"))
     name = "sweep+polish" if polish else "sweep"
     options = SolveOptions(method="sweep", polish=polish, iterations=1)
     result = solve(day, options)
@@ -30,16 +31,21 @@ def test_savings_answer_where_a_method_had_no_time(
     assert (found.routes is not None) == polish
 
 
-def no_answer(work: Work) -> None:
+def by_hand(function: str) -> Method:
+    """An entry for one of the methods below."""
+    return Method(f"test_safe_start:{function}", Kind.ROUTES)
+
+
+def no_answer(state: SearchState) -> None:
     """A method that has run out of time."""
 
 
-def everyone_alone(work: Work) -> None:
+def everyone_alone(state: SearchState) -> None:
     """A method whose answer is worse than any safe one."""
-    work.offer([np.array([i]) for i in range(1, work.instance.num_customers + 1)])
+    state.offer([np.array([i]) for i in range(1, state.instance.num_customers + 1)])
 
 
-def interrupted_early(work: Work) -> None:
+def interrupted_early(state: SearchState) -> None:
     """Ctrl-C before the method has anything."""
     raise KeyboardInterrupt
 
@@ -47,7 +53,7 @@ def interrupted_early(work: Work) -> None:
 def test_the_answer_of_a_method_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shorter safe start is no answer of the method; with polish it is a start."""
     day = town(solver.SAFE_FIRST)
-    monkeypatch.setitem(solver.METHODS, "sweep", "test_safe_start:everyone_alone")
+    monkeypatch.setitem(solver.METHODS, "sweep", by_hand("everyone_alone"))
     options = SolveOptions(method="sweep", polish=False, iterations=1)
     result = solve(day, options)
     assert len(result.solution.routes) == day.num_customers
@@ -60,7 +66,7 @@ def test_interrupt_before_the_method_has_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a large day there is an answer all the same."""
-    monkeypatch.setitem(solver.METHODS, "sweep", "test_safe_start:interrupted_early")
+    monkeypatch.setitem(solver.METHODS, "sweep", by_hand("interrupted_early"))
     result = solve(town(solver.SAFE_FIRST), SolveOptions(method="sweep", iterations=1))
     assert result.interrupted
     assert result.verdict.feasible

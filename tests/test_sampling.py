@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.errors import InputError
-from clusterfirst.sampling import (
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.sampling import (
     PUBLIC_SETS,
     generator,
     public_set_hash,

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.errors import InputError, InputWarning
-from clusterfirst.labels import shard_writer
-from clusterfirst.labels.shard_writer import ShardWriter, write_shards
-from clusterfirst.labels.shards import read_shards, scan, shard_paths
-from clusterfirst.labels.sources import world
+from clusterfirst.learning.labels import shard_writer
+from clusterfirst.learning.labels.shard_writer import ShardWriter, write_shards
+from clusterfirst.learning.labels.shards import read_shards, scan, shard_paths
+from clusterfirst.learning.labels.sources import world
+from clusterfirst.problem.errors import InputError, InputWarning
 
 SOURCE = world(seed=1)
 BODIES = [
@@ -232,7 +232,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
     """The folder has one writer; the sentence names its process."""
     with (
         ShardWriter(tmp_path, SOURCE),
-        pytest.raises(InputError, match=f"E731 .*in use by process {os.getpid()}"),
+        pytest.raises(InputError, match=f"E723 .*in use by process {os.getpid()}"),
     ):
         ShardWriter(tmp_path, world(seed=2))
     with ShardWriter(tmp_path, SOURCE):

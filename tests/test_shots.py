@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.errors import InputError
-from clusterfirst.method import Decoded
-from clusterfirst.moved_seeds import centres
 from clusterfirst.networks.model_folder import Model, save_model
 from clusterfirst.networks.neural import (
-    MIRRORS,
-    SHOT_NOISE,
     NeuralScorer,
-    _mirrored,
 )
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.problem.errors import InputError
+from clusterfirst.solving.neural import MIRRORS, _mirrored
+from clusterfirst.solving.options import NeuralSettings
+from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.stages.moved_seeds import centres
+from clusterfirst.stages.scores import Decoded
 from networks import RELATIVE, SMALL, small_day, small_router
 
 DAY = small_day(60)
@@ -99,7 +98,8 @@ def test_noise_draws_other_seeds() -> None:
     vehicles = 8
     plain = scorer(vehicles).seeds.tolist()
     assert scorer(vehicles, 0.0, 3).seeds.tolist() == plain
-    drawn = {tuple(scorer(vehicles, SHOT_NOISE, s).seeds.tolist()) for s in range(4)}
+    noise = NeuralSettings().shot_noise
+    drawn = {tuple(scorer(vehicles, noise, s).seeds.tolist()) for s in range(4)}
     assert len(drawn) > 1
 
 

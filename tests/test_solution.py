@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution, costs_agree, judge
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, costs_agree, judge
 from strategies import instances, partitions, small_day
 
 FAST = settings(max_examples=60, deadline=None)

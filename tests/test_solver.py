@@ -12,22 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst import decoding, solver
-from clusterfirst.assignment.problem import Assignment, Status
-from clusterfirst.clock import Deadline
-from clusterfirst.decoding import decode
-from clusterfirst.errors import InfeasibleError, InputError, NotFoundInTimeError
-from clusterfirst.instance import Instance
-from clusterfirst.method import Work
-from clusterfirst.scores import Scores
-from clusterfirst.solution import Solution, judge
-from clusterfirst.solver import (
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving import decoding, solver
+from clusterfirst.solving.decoding import decode
+from clusterfirst.solving.options import DecodingSettings
+from clusterfirst.solving.solver import (
     Result,
     SolveOptions,
     default_time_limit,
     solve,
     warm_up,
 )
+from clusterfirst.stages.assignment.problem import Assignment, Status
+from clusterfirst.stages.scores import Scores
+from clusterfirst.stages.search_state import SearchState
 
 CLASSICAL = ("fisher-jaikumar", "petal", "savings", "sweep")
 FEW = SolveOptions(iterations=3)
@@ -129,10 +130,10 @@ def test_plans_on_candidates_reach_the_hard_assignment() -> None:
     plan /= plan.sum(axis=1, keepdims=True)
     scores = Scores(seeds, np.take_along_axis(cost, near, axis=1), near, plan)
     for assign in ("exact", "sparse", "hard", "fast"):
-        work = Work(instance, Deadline.never(), iterations=1, assign=assign)
-        found = decode(work, scores)
+        state = SearchState(instance, Deadline.never(), iterations=1)
+        found = decode(state, scores, DecodingSettings(assign))
         assert found is not None
-        assert work.best is not None
+        assert state.best is not None
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_infeasible_is_proven_in_words() -> None:
 def test_not_found_is_not_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     """If neither packing nor method finds routes, the error says not found."""
     warm_up()
-    monkeypatch.setattr(solver, "some_packing", lambda _: None)
+    monkeypatch.setattr(solver, "some_packing", lambda *_: None)
     monkeypatch.setattr(solver, "_run_method", lambda *_: None)
     rng = np.random.default_rng(0)
     # Next fit by angle needs more than the fewest vehicles here.
@@ -200,11 +201,11 @@ def test_a_failing_assignment_is_repaired_and_counted(
 def test_a_wrong_answer_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a method breaks the rules, a safe answer and a note come out."""
 
-    def forgetful(work: Work) -> None:
-        work.best, work.best_cost = [np.array([1, 2])], 0.0
+    def forgetful(state: SearchState, *_: object) -> None:
+        state.best, state.best_cost = [np.array([1, 2])], 0.0
 
     warm_up()
-    monkeypatch.setattr(solver, "_run_method", lambda work, _: forgetful(work))
+    monkeypatch.setattr(solver, "_run_method", forgetful)
     result = solve(town(), FEW)
     assert result.verdict.feasible
     assert any("please report" in note for note in result.notes)
@@ -279,8 +280,8 @@ SIGNATURES = """
 import sys
 import numpy as np
 from numba.core.dispatcher import Dispatcher
-from clusterfirst.instance import Instance
-from clusterfirst.solver import SolveOptions, solve, warm_up
+from clusterfirst.problem.instance import Instance
+from clusterfirst.solving.solver import SolveOptions, solve, warm_up
 
 def compiled():
     return {
@@ -368,4 +369,4 @@ def test_fleet_sizes(
     demands = np.concatenate([[0], np.ones(units)])
     coords = np.random.default_rng(0).random((units + 1, 2))
     day = Instance(demands, 50, coords=coords, vehicles=vehicles)
-    assert decoding.fleets(solver.work_for(day, options)) == expected
+    assert decoding.fleets(day, options.decoding) == expected

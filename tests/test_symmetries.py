@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.assignment.highs import AssignSettings, assign_exact
-from clusterfirst.assignment.problem import AssignProblem
-from clusterfirst.clock import Deadline
-from clusterfirst.instance import Instance
 from clusterfirst.networks.model import Router
 from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.neural import NeuralScorer
-from clusterfirst.solution import Solution, judge
-from clusterfirst.tours.routing import tours
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.stages.assignment.highs import AssignSettings, assign_exact
+from clusterfirst.stages.assignment.problem import AssignProblem
+from clusterfirst.stages.tours.routing import tours
 from networks import KINDS, PSI, SMALL, small_day, small_router
 from strategies import instances, partitions
 

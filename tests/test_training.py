@@ -17,23 +17,29 @@ from typing import Any
 import pytest
 import torch
 
-from clusterfirst.errors import ClusterfirstError, InputError, InputWarning
-from clusterfirst.labels.pool import LabelPool
-from clusterfirst.training import run as training_run
-from clusterfirst.training.checkpoint import load_checkpoint
-from clusterfirst.training.config_files import config_of, read_config
-from clusterfirst.training.configs import TRAINING
-from clusterfirst.training.curves import read_curve
-from clusterfirst.training.loop import (
+from clusterfirst.learning.labels.pool import LabelPool
+from clusterfirst.learning.training import run as training_run
+from clusterfirst.learning.training.checkpoint import load_checkpoint
+from clusterfirst.learning.training.config_files import config_of, read_config
+from clusterfirst.learning.training.configs import TRAINING
+from clusterfirst.learning.training.curves import read_curve
+from clusterfirst.learning.training.loop import (
     Part,
     TrainConfig,
     Trainer,
     TrainingDiverged,
     learned,
 )
-from clusterfirst.training.optimisers import orthogonal
-from clusterfirst.training.processes import trained
-from clusterfirst.training.run import CHECKPOINTS, Ending, RunOptions, TrainData, train
+from clusterfirst.learning.training.optimisers import orthogonal
+from clusterfirst.learning.training.processes import trained
+from clusterfirst.learning.training.run import (
+    CHECKPOINTS,
+    Ending,
+    RunOptions,
+    TrainData,
+    train,
+)
+from clusterfirst.problem.errors import ClusterfirstError, InputError, InputWarning
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
 
@@ -210,7 +216,7 @@ def test_nan_stops_with_the_last_good_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gradient that is not a number stops the run before any weight changes."""
-    from clusterfirst.training import loop as training
+    from clusterfirst.learning.training import loop as training
 
     honest = training.training_losses
 

@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst.errors import InputError
-from clusterfirst.experts.hgs import HgsSettings, solve_with_hgs
-from clusterfirst.instance import Instance
-from clusterfirst.labels.sources import city_days, public_set, world
-from clusterfirst.training.curves import read_curve
-from clusterfirst.training.run import Ending, Report, TrainData, train
-from clusterfirst.training.validation import (
+from clusterfirst.learning.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.learning.labels.sources import city_days, public_set, world
+from clusterfirst.learning.training.curves import read_curve
+from clusterfirst.learning.training.run import Ending, Report, TrainData, train
+from clusterfirst.learning.training.validation import (
     SEED,
     SolvedGap,
     Validation,
@@ -26,6 +24,8 @@ from clusterfirst.training.validation import (
     solved_gap,
     validation_source,
 )
+from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.instance import Instance
 from networks import KINDS, small_city, small_day, small_router
 from train_tiny import CONFIG, tiny_pool
 

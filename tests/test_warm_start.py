@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.cli import main
-from clusterfirst.clock import Deadline
 from clusterfirst.files import write_instance
-from clusterfirst.instance import Instance
-from clusterfirst.sampling import sample_city, sample_day
-from clusterfirst.search.repair import repair_routes
-from clusterfirst.solution import Solution, judge
-from clusterfirst.solver import SolveOptions, solve
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_city, sample_day
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.stages.search.repair import repair_routes
 
 CITY = sample_city(120, seed=4)
 FEW = SolveOptions(iterations=3, polish=False)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
-from clusterfirst.labels.pool import LabelPool
-from clusterfirst.training import checkpoint
-from clusterfirst.training import run as training_run
-from clusterfirst.training.batches import BatchSettings
-from clusterfirst.training.loop import TrainConfig
-from clusterfirst.training.run import RunOptions, TrainData, train
+from clusterfirst.files import verified_folder
+from clusterfirst.learning.labels.pool import LabelPool
+from clusterfirst.learning.training import run as training_run
+from clusterfirst.learning.training.batches import BatchSettings
+from clusterfirst.learning.training.loop import TrainConfig
+from clusterfirst.learning.training.run import RunOptions, TrainData, train
 from networks import RELATIVE, angular_label
 
 CONFIG = TrainConfig(
@@ -37,13 +37,13 @@ def tiny_pool() -> LabelPool:
 
 def slow_writes(pause: float) -> None:
     """Make each file of a checkpoint take a while."""
-    write = checkpoint.write_bytes
+    write = verified_folder.write_bytes
 
     def slowly(path: Path, data: bytes) -> None:
         time.sleep(pause)
         write(path, data)
 
-    checkpoint.write_bytes = slowly
+    verified_folder.write_bytes = slowly
 
 
 def main() -> None:

@@ -12,15 +12,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from clusterfirst.city import City
-    from clusterfirst.errors import (
-        ClusterfirstError,
-        InfeasibleError,
-        InputError,
-        InputWarning,
-        NotFoundInTimeError,
-        Problem,
-    )
     from clusterfirst.files import (
         bundled_city,
         read_city,
@@ -32,21 +23,30 @@ if TYPE_CHECKING:
         write_instance,
         write_solution,
     )
-    from clusterfirst.instance import Instance
-    from clusterfirst.many import solve_many
-    from clusterfirst.picture import write_picture
-    from clusterfirst.sampling import (
+    from clusterfirst.files.picture import write_picture
+    from clusterfirst.problem.city import City
+    from clusterfirst.problem.errors import (
+        ClusterfirstError,
+        InfeasibleError,
+        InputError,
+        InputWarning,
+        NotFoundInTimeError,
+        Problem,
+    )
+    from clusterfirst.problem.instance import Instance
+    from clusterfirst.problem.sampling import (
         sample_city,
         sample_day,
         sample_public,
         sample_world,
     )
-    from clusterfirst.solution import Solution, Verdict, judge
-    from clusterfirst.solver import Result, SolveOptions, solve
+    from clusterfirst.problem.solution import Solution, Verdict, judge
+    from clusterfirst.solving.many import solve_many
+    from clusterfirst.solving.solver import Result, SolveOptions, solve
 
 _HOME = {
-    "city": ["City"],
-    "errors": [
+    "problem.city": ["City"],
+    "problem.errors": [
         "ClusterfirstError",
         "InfeasibleError",
         "InputError",
@@ -65,12 +65,12 @@ _HOME = {
         "write_instance",
         "write_solution",
     ],
-    "instance": ["Instance"],
-    "many": ["solve_many"],
-    "picture": ["write_picture"],
-    "sampling": ["sample_city", "sample_day", "sample_public", "sample_world"],
-    "solution": ["Solution", "Verdict", "judge"],
-    "solver": ["Result", "SolveOptions", "solve"],
+    "problem.instance": ["Instance"],
+    "solving.many": ["solve_many"],
+    "files.picture": ["write_picture"],
+    "problem.sampling": ["sample_city", "sample_day", "sample_public", "sample_world"],
+    "problem.solution": ["Solution", "Verdict", "judge"],
+    "solving.solver": ["Result", "SolveOptions", "solve"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -12,6 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import typer
@@ -34,7 +35,7 @@ from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.learning import learn, pretrain, train
 from clusterfirst.commands.paper import paper
 from clusterfirst.commands.solving import demo, solve
-from clusterfirst.errors import ClusterfirstError, InputError, Problem, quote
+from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem, quote
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as a shell reports a program that nobody listens to any more
@@ -43,7 +44,6 @@ PACKAGES = (
     "scipy",
     "torch",
     "highspy",
-    "fast-tsp",
     "numba",
     "safetensors",
     "matplotlib",
@@ -123,8 +123,10 @@ def versions(as_json: options.Json = False) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never a traceback."""
     args = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    _open_standard_streams()
     with warnings_as_lines():
         try:
+            _refuse_lost_answers(args)
             code = app(args=args, prog_name="clusterfirst", standalone_mode=False)
             sys.stdout.flush()
         except (BrokenPipeError, SystemExit):  # typer exits when a pipe breaks
@@ -151,6 +153,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(code or 0)
 
 
+def _open_standard_streams() -> None:
+    """Let no file get number 0, 1 or 2: libraries write there what they have to say."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+
+
+def _refuse_lost_answers(args: Sequence[str]) -> None:
+    """Name what makes answers go nowhere, or where nobody meant, before the work."""
+    if sys.stdout is None:  # closed by the shell: >&-
+        rule = "it is closed; open it, or send it to /dev/null"
+        raise InputError(Problem("E731", "standard output", rule=rule))
+    if "--out=" in args or ("--out", "") in pairwise(args):
+        rule = "a file or folder is needed; the current folder is a dot"
+        raise InputError(Problem("E404", "--out", "nothing", rule))
+
+
 def _usage_problem(error: typer.TyperException, args: Sequence[str]) -> Problem:
     """Name the option and what was typed after it, which typer leaves out."""
     text = error.format_message()
@@ -165,7 +184,7 @@ def _usage_problem(error: typer.TyperException, args: Sequence[str]) -> Problem:
 
 def _fail(error: ClusterfirstError, args: Sequence[str]) -> int:
     say_error(error)
-    if "--json" in args:
+    if "--json" in args and sys.stdout is not None:
         emit_json(error_document(error))
     return error.exit_code
 

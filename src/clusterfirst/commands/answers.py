@@ -1,7 +1,8 @@
-"""Where the answers of `solve` go: stdout, one file, or a folder."""
+"""The answers of `solve`: on stdout, in files, and in folders."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,12 @@ from clusterfirst.commands.console import (
     say,
     say_error,
 )
-from clusterfirst.errors import ClusterfirstError, InputError, Problem, quote
+from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem, quote
 
 if TYPE_CHECKING:
-    from clusterfirst.solver import Result
-
-PICTURES = (".png", ".svg")
-SUFFIXES = (".sol", ".json", ".csv", ".geojson", *PICTURES)
+    from clusterfirst.files.outputs import Outputs
+    from clusterfirst.problem.instance import Instance
+    from clusterfirst.solving.solver import Result
 
 
 def summary(result: Result) -> str:
@@ -44,67 +44,93 @@ class Answers:
     not be written, 1 for an instance without a feasible answer.
     """
 
-    out: Path | None
+    outs: Sequence[Path]
+    outputs: Outputs
     as_json: bool
-    inputs: list[Path]
     as_lines: bool = False  # JSON too, but each document on a line, at once
+    several: bool = False
     code: int = 0
     documents: list[dict[str, Any]] = field(default_factory=list)
-    several: bool = field(init=False)
-    written: dict[Path, Path] = field(default_factory=dict)  # target -> its input
+    targets: dict[tuple[Path, int], list[Path]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.several = len(self.inputs) > 1
-        if self.out is None or self._into_folder:
-            return
-        if self.out.suffix.lower() not in SUFFIXES:
-            rule = f"a file ends in {', '.join(SUFFIXES)}; a folder has no suffix"
-            raise InputError(Problem("E404", "--out", str(self.out), rule))
-        self._refuse_several("--out")
-        if self.out.resolve() in {path.resolve() for path in self.inputs}:
-            rule = "it is an input file and would be lost"
-            raise InputError(Problem("E731", "--out", str(self.out), rule))
+        from clusterfirst.files.by_suffix import SOLUTION_SUFFIXES
+
+        for out in self._files:
+            if out.suffix.lower() not in SOLUTION_SUFFIXES:
+                known = ", ".join(SOLUTION_SUFFIXES)
+                rule = f"a file ends in {known}; a folder has no suffix"
+                raise InputError(Problem("E404", "--out", str(out), rule))
+            self._refuse_several(out)
+            self.outputs.file(out)
 
     @property
-    def _into_folder(self) -> bool:
-        out = self.out
-        return out is not None and (out.is_dir() or not out.suffix)
+    def folders(self) -> list[Path]:
+        """Those of --out that get a file for each instance."""
+        return [out for out in self.outs if out.is_dir() or not out.suffix]
 
-    def _refuse_several(self, where: str) -> None:
-        if self.out is not None and self.several and not self._into_folder:
+    @property
+    def _files(self) -> list[Path]:
+        folders = self.folders
+        return [out for out in self.outs if out not in folders]
+
+    def _refuse_several(self, out: Path) -> None:
+        if self.several:
             rule = "several instances need a folder"
-            raise InputError(Problem("E404", where, str(self.out), rule))
+            raise InputError(Problem("E404", "--out", str(out), rule))
 
-    def expect(self, count: int) -> None:
-        """Say how many instances the file at hand holds, before they are solved."""
-        self.several = self.several or count != 1
-        self._refuse_several("--out")
+    def plan(self, source: Path, names: Sequence[str]) -> None:
+        """Claim a file in each folder for each instance, before any is solved."""
+        from clusterfirst.files.outputs import file_name
 
-    def add(self, source: Path, result: Result) -> None:
-        """Hand an answer over."""
+        for index, name in enumerate(names):
+            self.targets[source, index] = [
+                self.outputs.inside(folder, file_name(name, ".sol"), str(source))
+                for folder in self.folders
+            ]
+
+    def expect(self, instances: Sequence[Instance]) -> None:
+        """Look at what the file at hand holds, before it is solved."""
+        from clusterfirst.files.by_suffix import require_solution_fits
+
+        self.several = self.several or len(instances) != 1
+        for out in self._files:
+            self._refuse_several(out)
+            for instance in instances:
+                require_solution_fits(out, instance)
+
+    def add(self, source: Path, index: int, result: Result) -> None:
+        """Hand the answer for instance `index` of a file over."""
         for note in result.notes:
             say(f"{result.instance.name}: {note}")
-        if self.out is not None:
-            self._write(source, result)
+        document = result.as_dict()
+        lost = self._write(
+            [*self._files, *self.targets.get((source, index), [])], result
+        )
+        if lost:
+            document["not_written"] = [error_document(error) for error in lost]
         for_people = not (self.as_json or self.as_lines)
-        self._document("result", result.as_dict())
+        self._document("result", document)
         if self.several and for_people:
             emit(summary(result))
             return
         say(summary(result))
-        if self.out is None and for_people:
+        if not self.outs and for_people:
             emit(_routes_text(source, result))
 
     def add_error(self, source: Path, error: ClusterfirstError) -> None:
         """Name what went wrong with a file and go on."""
         error.source = error.source or quote(str(source))
-        self.code = max(self.code, error.exit_code)
-        say_error(error)
+        self._say_error(error)
         self._document("error", error_document(error))
 
     def improved(self, result: dict[str, Any]) -> None:
         """Hand a better answer over while the search goes on."""
         self._document("improvement", result)
+
+    def _say_error(self, error: ClusterfirstError) -> None:
+        self.code = max(self.code, error.exit_code)
+        say_error(error)
 
     def _document(self, event: str, document: dict[str, Any]) -> None:
         if self.as_lines:
@@ -119,30 +145,24 @@ class Answers:
             emit_json(self.documents[0] if single else {"results": self.documents})
         return self.code
 
-    def _write(self, source: Path, result: Result) -> None:
+    def _write(self, targets: list[Path], result: Result) -> list[ClusterfirstError]:
+        """Write an answer everywhere; what fails is named and keeps nothing back."""
         from clusterfirst.files import write_solution
         from clusterfirst.files.atomic import make_folder
-        from clusterfirst.picture import write_picture
 
-        assert self.out is not None
-        target = self.out
-        if self._into_folder:
-            # The folder is made with the first answer: bad input leaves no trace.
-            stem = source.stem if not _is_set(source) else result.instance.name
-            target = make_folder(self.out) / f"{stem}.sol"
-        if target in self.written:
-            rule = f"it already holds the answer for {self.written[target]}"
-            raise InputError(Problem("E731", "--out", str(target), rule))
-        self.written[target] = source
-        if target.suffix.lower() in PICTURES:
-            write_picture(target, result.instance, result.solution)
-        else:
-            document = result.as_dict()
-            write_solution(target, result.instance, result.solution, document)
-
-
-def _is_set(source: Path) -> bool:
-    return source.suffix.lower() in (".txt", ".npz")
+        lost: list[ClusterfirstError] = []
+        for target in targets:
+            try:
+                if target.parent in self.folders:
+                    # Made with the first answer: bad input leaves no trace.
+                    make_folder(target.parent)
+                document = result.as_dict()
+                write_solution(target, result.instance, result.solution, document)
+            except ClusterfirstError as error:
+                error.source = error.source or quote(str(target))
+                self._say_error(error)
+                lost.append(error)
+        return lost
 
 
 def _routes_text(source: Path, result: Result) -> str:

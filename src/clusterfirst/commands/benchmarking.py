@@ -13,13 +13,13 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
 from clusterfirst.commands.reading import open_city
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.bench.compare import BenchOptions, BenchProgress
-    from clusterfirst.bench.report import Report
-    from clusterfirst.bench.rows import RowsFile
-    from clusterfirst.bench.sets import BenchSet, SetRequest
+    from clusterfirst.evidence.bench.compare import BenchOptions, BenchProgress
+    from clusterfirst.evidence.bench.report import Report
+    from clusterfirst.evidence.bench.rows import RowsFile
+    from clusterfirst.evidence.bench.sets import BenchSet, SetRequest
 
 PROGRESS_SECONDS = 10.0  # between lines of progress
 INTERRUPTED = 130
@@ -104,7 +104,7 @@ def bench(
     method always brings its twins: the same decoder with Fisher-Jaikumar's costs.
     Nothing is lost by a kill: what has a row in --out is not run again.
     """
-    from clusterfirst.bench.compare import BenchOptions, with_ablation
+    from clusterfirst.evidence.bench.compare import BenchOptions, with_ablation
 
     if bool(sets) == (city is not None):
         rule = "give either a SET or --city"
@@ -130,8 +130,8 @@ def _request(
     instances: str | None, data: Path | None, rounding: str | None
 ) -> SetRequest:
     """Which part of the sets, from where, with which rounding."""
-    from clusterfirst.bench.sets import SetRequest
-    from clusterfirst.instance import ROUNDINGS
+    from clusterfirst.evidence.bench.sets import SetRequest
+    from clusterfirst.problem.instance import ROUNDINGS
 
     if rounding is not None and rounding not in ROUNDINGS:
         rule = f"one of {', '.join(ROUNDINGS)}"
@@ -157,8 +157,8 @@ def _compare_all(
     as_json: bool,
 ) -> int:
     """Run set after set and print what came of each; return the exit code."""
-    from clusterfirst.bench.report import document, table
-    from clusterfirst.bench.rows import RowsFile
+    from clusterfirst.evidence.bench.report import document, table
+    from clusterfirst.evidence.bench.rows import RowsFile
 
     rows = RowsFile(out)
     reports = []
@@ -183,9 +183,9 @@ def _compare(
     bench_set: BenchSet, references: str | None, wanted: BenchOptions, rows: RowsFile
 ) -> Report:
     """Run one set, print its table and write its files."""
-    from clusterfirst.bench.compare import bench as run_bench
-    from clusterfirst.bench.report import make_report, write_report
-    from clusterfirst.bench.sets import with_references
+    from clusterfirst.evidence.bench.compare import bench as run_bench
+    from clusterfirst.evidence.bench.report import make_report, write_report
+    from clusterfirst.evidence.bench.sets import with_references
 
     if references is not None:
         say(f"{bench_set.name}: references {references} ...")
@@ -200,7 +200,7 @@ def _compare(
 
 def _open(names: list[str], request: SetRequest) -> Found:
     """Read the sets; InputError if the data of none is here."""
-    from clusterfirst.bench.sets import DataNotHereError, open_set
+    from clusterfirst.evidence.bench.sets import DataNotHereError, open_set
 
     found = Found([])
     for name in names:
@@ -216,7 +216,7 @@ def _open(names: list[str], request: SetRequest) -> Found:
 
 
 def _city_days(name: str, day: dict[str, Any]) -> BenchSet:
-    from clusterfirst.bench.sets import city_set
+    from clusterfirst.evidence.bench.sets import city_set
 
     if day["count"] < 1:
         rule = "at least 1 is needed"

@@ -10,12 +10,12 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
-from clusterfirst.commands.reading import open_city
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.commands.reading import folders_read, open_city
+from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.city import City
-    from clusterfirst.instance import Instance
+    from clusterfirst.problem.city import City
+    from clusterfirst.problem.instance import Instance
 
 FORMATS = ("json", "vrp")
 
@@ -37,10 +37,11 @@ def sample_a_city(
     name: Name = "",
     capacity: options.Capacity = None,
     vehicles: options.Vehicles = None,
+    overwrite: options.Overwrite = False,
 ) -> int:
     """Draw a city in the unit square with the depot in its centre, as in the paper."""
-    from clusterfirst.instance import MAX_CUSTOMERS
-    from clusterfirst.sampling import sample_city
+    from clusterfirst.problem.instance import MAX_CUSTOMERS
+    from clusterfirst.problem.sampling import sample_city
 
     _require("--locations", locations, 1, MAX_CUSTOMERS)
     _require("--seed", seed, 0, 2**63 - 1)
@@ -50,6 +51,7 @@ def sample_a_city(
         seed=seed,
         layout=layout,  # type: ignore[arg-type]  # checked above
     )
+    _claim(out, [], overwrite)
     return _store(city, out, name, capacity, vehicles)
 
 
@@ -66,10 +68,12 @@ def init_city(
     name: Name = "",
     capacity: options.Capacity = None,
     vehicles: options.Vehicles = None,
+    overwrite: options.Overwrite = False,
 ) -> int:
     """Make a city of your own locations; capacity and fleet become its defaults."""
     from clusterfirst.files import read_locations
 
+    _claim(out, [locations], overwrite)
     return _store(read_locations(locations, depot), out, name, capacity, vehicles)
 
 
@@ -128,6 +132,7 @@ def sample(
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare a public set with its SHA-256.")
     ] = False,
+    overwrite: options.Overwrite = False,
 ) -> int:
     """Draw days of a city or of a public test set as files.
 
@@ -136,7 +141,8 @@ def sample(
     """
     from clusterfirst.files import write_instance
     from clusterfirst.files.atomic import make_folder
-    from clusterfirst.sampling import PUBLIC_SETS
+    from clusterfirst.files.outputs import Outputs, file_name
+    from clusterfirst.problem.sampling import PUBLIC_SETS
 
     _one_of("--format", file_format, FORMATS)
     _require("--count", count, 0, 10**6)
@@ -149,10 +155,13 @@ def sample(
         city, part = open_city(source), (first, count, 0 if seed is None else seed)
         _require("--seed", part[2], 0, 2**63 - 1)
         drawn = _days(city, part, 100 if customers is None else customers, capacity)
-    make_folder(out)
+    outputs = Outputs(folders_read(source, None), overwrite)
     written = 0
     for instance in drawn:
-        write_instance(out / f"{instance.name}.{file_format}", instance)
+        name = file_name(instance.name, f".{file_format}")
+        target = outputs.inside(out, name, instance.name)
+        make_folder(out)
+        write_instance(target, instance)
         written += 1
     say(f"wrote {written} instances to {out}")
     return 0
@@ -161,7 +170,7 @@ def sample(
 def _days(
     city: City, part: tuple[int, int, int], customers: int, capacity: float | None
 ) -> Iterator[Instance]:
-    from clusterfirst.sampling import sample_day
+    from clusterfirst.problem.sampling import sample_day
 
     first, count, seed = part
     for index in range(first, first + count):
@@ -169,7 +178,11 @@ def _days(
 
 
 def _public(name: str, first: int, count: int, verify: bool) -> Iterator[Instance]:
-    from clusterfirst.sampling import PUBLIC_SETS, public_set_hash, sample_public
+    from clusterfirst.problem.sampling import (
+        PUBLIC_SETS,
+        public_set_hash,
+        sample_public,
+    )
 
     spec = PUBLIC_SETS[name]
     if spec.note:
@@ -182,6 +195,14 @@ def _public(name: str, first: int, count: int, verify: bool) -> Iterator[Instanc
         say(f"{name}: SHA-256 {drawn} as stored")
     for index in range(first, first + count):
         yield sample_public(name, index)
+
+
+def _claim(out: Path, inputs: list[Path], overwrite: bool) -> None:
+    from clusterfirst.files.outputs import Outputs
+
+    outputs = Outputs(inputs, overwrite)
+    for name in ("locations.csv", "city.json"):
+        outputs.inside(out, name)
 
 
 def _store(

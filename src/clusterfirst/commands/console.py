@@ -8,16 +8,21 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from clusterfirst.errors import ClusterfirstError, InputWarning
+from clusterfirst.problem.errors import ClusterfirstError, InputWarning, quote
 
 Item = TypeVar("Item")
 
 
 def say(text: str) -> None:
-    """Print a line for a person on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line for a person on stderr, if that is open.
+
+    To `print`, a closed one is None, which it takes for stdout.
+    """
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
 
 
 def emit(text: str) -> None:
@@ -47,6 +52,21 @@ def say_error(error: ClusterfirstError) -> None:
     """Print one line per problem on stderr, at most 20 lines."""
     for line in error.lines():
         say(f"clusterfirst: {line}")
+
+
+def write_each(targets: Sequence[Path], write: Callable[[Path], None]) -> int:
+    """Write every target; one that fails is named and keeps no other back."""
+    code = 0
+    for target in targets:
+        try:
+            write(target)
+        except ClusterfirstError as error:
+            error.source = error.source or quote(str(target))
+            say_error(error)
+            code = max(code, error.exit_code)
+        else:
+            say(f"wrote {target}")
+    return code
 
 
 @contextmanager

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say, say_error
-from clusterfirst.commands.reading import Reader
-from clusterfirst.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.commands.console import emit, emit_json, say, say_error, write_each
+from clusterfirst.commands.reading import Reader, folders_read
+from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.explaining.explain import Explanation
-    from clusterfirst.instance import Instance
     from clusterfirst.networks.model_folder import Model
-    from clusterfirst.solution import Solution
+    from clusterfirst.problem.instance import Instance
+    from clusterfirst.problem.solution import Solution
+    from clusterfirst.solving.explaining.explain import Explanation
 
 TABLES = (".csv", ".json")
 PICTURES = (".png", ".svg")
@@ -65,7 +65,8 @@ def explain(
     the change of the total length if it moved there, and whether it fits. A model
     adds seeds, latent distances and the shares of the transport plan.
     """
-    from clusterfirst.explaining.explain import explain as explain_solution
+    from clusterfirst.files.outputs import Outputs
+    from clusterfirst.solving.explaining.explain import explain as explain_solution
 
     targets = [] if out is None else out
     for target in targets:
@@ -75,6 +76,10 @@ def explain(
     if new_locations not in NEW_LOCATIONS:
         rule = f"one of {', '.join(NEW_LOCATIONS)} is needed"
         raise InputError(Problem("E404", "--new-locations", new_locations, rule))
+    read = [path for path in (instance_file, solution_file) if path is not None]
+    outputs = Outputs([*read, *folders_read(city, model)])
+    for target in targets:
+        outputs.file(target)
     reader = Reader(city, capacity, None, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     if solution_file is not None:
@@ -83,19 +88,18 @@ def explain(
         solution = _solved(instance, model, new_locations)
     borrow = new_locations == "nearest"
     explanation = explain_solution(instance, solution, model, borrow=borrow)
-    for target in targets:
-        _write(target, explanation)
+    code = write_each(targets, lambda target: _write(target, explanation))
     if as_json:
         emit_json(explanation.as_dict())
     elif not targets:
         emit(_table(explanation))
     say(explanation.summary())
-    return 0
+    return code
 
 
 def _solved(instance: Instance, model: str | None, new_locations: str) -> Solution:
     """Routes of our own: the model's, or without one those of `solve`."""
-    from clusterfirst.solver import SolveOptions, solve
+    from clusterfirst.solving.solver import SolveOptions, solve
 
     if model is None:
         return solve(instance).solution
@@ -106,8 +110,8 @@ def _solved(instance: Instance, model: str | None, new_locations: str) -> Soluti
 def _write(target: Path, explanation: Explanation) -> None:
     import json
 
-    from clusterfirst.explaining.picture import write_explanation
     from clusterfirst.files.atomic import write_bytes
+    from clusterfirst.solving.explaining.picture import write_explanation
 
     suffix = target.suffix.lower()
     if suffix in PICTURES:
@@ -117,7 +121,6 @@ def _write(target: Path, explanation: Explanation) -> None:
     else:
         text = json.dumps(explanation.as_dict(), indent=2, ensure_ascii=False)
         write_bytes(target, text.encode())
-    say(f"wrote {target}")
 
 
 def _table(explanation: Explanation) -> str:

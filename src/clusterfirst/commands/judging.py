@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say
-from clusterfirst.commands.reading import Reader
+from clusterfirst.commands.console import emit, emit_json, say, write_each
+from clusterfirst.commands.reading import Reader, folders_read
 
 if TYPE_CHECKING:
-    from clusterfirst.instance import Instance
-    from clusterfirst.solution import Solution
+    from clusterfirst.problem.instance import Instance
+    from clusterfirst.problem.solution import Solution
 
 
 def check(
@@ -31,8 +31,8 @@ def check(
 
     Exit code 0 means feasible, 1 not feasible, 2 that a file could not be read.
     """
-    from clusterfirst.errors import InfeasibleError
-    from clusterfirst.solution import judge
+    from clusterfirst.problem.errors import InfeasibleError
+    from clusterfirst.problem.solution import judge
 
     reader = Reader(city, capacity, vehicles, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
@@ -72,8 +72,8 @@ def roundings_that_fit(
     instance: Instance, solution: Solution, stated: float
 ) -> list[str]:
     """Return the rounding rules under which the stated cost is right."""
-    from clusterfirst.instance import ROUNDINGS
-    from clusterfirst.solution import costs_agree, judge
+    from clusterfirst.problem.instance import ROUNDINGS
+    from clusterfirst.problem.solution import costs_agree, judge
 
     return [
         rounding
@@ -87,19 +87,30 @@ def roundings_that_fit(
 def plot(
     instance_file: options.InstanceFile,
     solution_file: options.SolutionFile,
-    out: Annotated[Path, typer.Option(help="The picture: a .png or .svg file.")],
+    out: Annotated[
+        list[Path],
+        typer.Option(
+            help="A .png or .svg picture, or the routes as .sol, .json, .csv or "
+            ".geojson; may be repeated."
+        ),
+    ],
     rounding: options.Rounding = None,
     city: options.CityFolder = None,
     capacity: options.Capacity = None,
     max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
     max_bytes: options.MaxBytes = options.MAX_BYTES,
 ) -> int:
-    """Draw the routes of a solution as PNG or SVG."""
-    from clusterfirst.picture import write_picture
+    """Draw the routes of a solution, or write them in another format."""
+    from clusterfirst.files import write_solution
+    from clusterfirst.files.by_suffix import require_solution_fits
+    from clusterfirst.files.outputs import Outputs
 
+    outputs = Outputs([instance_file, solution_file, *folders_read(city, None)])
+    for target in out:
+        outputs.file(target)
     reader = Reader(city, capacity, None, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     solution, _ = reader.solution(solution_file, instance)
-    write_picture(out, instance, solution)
-    say(f"drew {out}")
-    return 0
+    for target in out:
+        require_solution_fits(target, instance)
+    return write_each(out, lambda target: write_solution(target, instance, solution))

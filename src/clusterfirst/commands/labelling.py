@@ -12,11 +12,11 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
 from clusterfirst.commands.reading import open_city
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.labels.making import LabelProgress
-    from clusterfirst.labels.sources import Source
+    from clusterfirst.learning.labels.making import LabelProgress
+    from clusterfirst.learning.labels.sources import Source
 
 PROGRESS_SECONDS = 10.0  # between lines of progress
 
@@ -72,8 +72,8 @@ def label(
     Nothing is lost by a kill at any moment: what is left to do is the asked range
     minus what the folder holds. Each label is checked and its cost recomputed.
     """
-    from clusterfirst.labels.making import LabelOptions
-    from clusterfirst.labels.making import label as make_labels
+    from clusterfirst.learning.labels.making import LabelOptions
+    from clusterfirst.learning.labels.making import label as make_labels
 
     wanted = LabelOptions(
         customers=customers,
@@ -99,7 +99,7 @@ def label(
 @labels_app.command("show")
 def show(folders: LabelFolders, as_json: options.Json = False) -> int:
     """Read and check every label; print how many there are of which size."""
-    from clusterfirst.labels.making import read_labels
+    from clusterfirst.learning.labels.making import read_labels
 
     labels = read_labels(*folders)
     facts = {
@@ -128,7 +128,7 @@ def import_set(
     capacity: options.Capacity = None,
 ) -> int:
     """Take over labels made elsewhere; all are checked, and one bad one refuses all."""
-    from clusterfirst.labels.making import import_labels
+    from clusterfirst.learning.labels.making import import_labels
 
     count = import_labels(file, open_city(city), out, capacity=capacity)
     say(f"{count} new labels in {out}")
@@ -141,15 +141,20 @@ def merge_folders(
     out: Annotated[Path, typer.Option(help="A new folder.")],
 ) -> int:
     """Merge folders, of several machines say; the cheapest label of rivals stays."""
-    from clusterfirst.labels.making import merge
+    from clusterfirst.learning.labels.making import merge
 
     say(f"{merge(folders, out)} labels in {out}")
     return 0
 
 
 def _source(name: str, seed: int, capacity: float | None) -> Source:
-    from clusterfirst.labels.sources import city_days, public_set, uniform, world
-    from clusterfirst.sampling import PUBLIC_SETS
+    from clusterfirst.learning.labels.sources import (
+        city_days,
+        public_set,
+        uniform,
+        world,
+    )
+    from clusterfirst.problem.sampling import PUBLIC_SETS
 
     if name == "uniform":
         return uniform(seed=seed, capacity=capacity)

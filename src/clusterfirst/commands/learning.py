@@ -14,13 +14,13 @@ import typer
 
 from clusterfirst.commands.console import emit, say
 from clusterfirst.commands.reading import open_city
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.labels.sources import Source
-    from clusterfirst.training.loop import TrainConfig
-    from clusterfirst.training.run import Report, TrainData
-    from clusterfirst.training.validation import Validation
+    from clusterfirst.learning.labels.sources import Source
+    from clusterfirst.learning.training.loop import TrainConfig
+    from clusterfirst.learning.training.run import Report, TrainData
+    from clusterfirst.learning.training.validation import Validation
 
 INTERRUPTED = 130
 LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
@@ -49,10 +49,10 @@ def pretrain(
     and --minutes lose at most 25 epochs; the same command goes on.
     """
     _use_threads(_cores(threads))
-    from clusterfirst.clock import Deadline
+    from clusterfirst.learning.training.pretraining import Progress
+    from clusterfirst.learning.training.pretraining import pretrain as run
     from clusterfirst.networks.embed import SETTINGS
-    from clusterfirst.training.pretraining import Progress
-    from clusterfirst.training.pretraining import pretrain as run
+    from clusterfirst.problem.clock import Deadline
 
     if settings not in SETTINGS:
         rule = f"one of {', '.join(SETTINGS)} is needed"
@@ -134,8 +134,8 @@ def train(
     """
     processes = _cores(threads)
     _use_threads(1)  # each: processes share batches, threads products
-    from clusterfirst.training.run import Ending, RunOptions
-    from clusterfirst.training.run import train as run
+    from clusterfirst.learning.training.run import Ending, RunOptions
+    from clusterfirst.learning.training.run import train as run
 
     if labels:
         chosen = _config(config, steps, seed)
@@ -182,8 +182,8 @@ def learn(
     """
     cores = _cores(threads)
     _use_threads(cores)
-    from clusterfirst.training.learning import LearnSettings, Listener
-    from clusterfirst.training.learning import learn as run
+    from clusterfirst.learning.training.learning import LearnSettings, Listener
+    from clusterfirst.learning.training.learning import learn as run
 
     workers = cores if workers is None else workers
     settings = LearnSettings(hours, customers, workers, validate, processes=cores)
@@ -253,13 +253,13 @@ def _cores(threads: int | None) -> int:
 
 def _use_threads(count: int) -> None:
     """Set the threads of torch; it must know before the first product."""
-    from clusterfirst.training.processes import use_threads
+    from clusterfirst.learning.training.processes import use_threads
 
     use_threads(count)
 
 
 def _config(name: str | None, steps: int | None, seed: int | None) -> TrainConfig:
-    from clusterfirst.training.config_files import read_config
+    from clusterfirst.learning.training.config_files import read_config
 
     if name is None:
         rule = "a name or a file is needed to train"
@@ -274,11 +274,11 @@ def _data(
     labels: list[Path], city: str | None, psi: Path | None, init: str | None
 ) -> tuple[TrainData, list[Source]]:
     """Read labels, table and first weights; the unpacked labels are let go."""
-    from clusterfirst.labels.labelset import read_labels
-    from clusterfirst.labels.pool import LabelPool
-    from clusterfirst.training.exporting import read_start
-    from clusterfirst.training.pretraining import load_psi
-    from clusterfirst.training.run import TrainData
+    from clusterfirst.learning.labels.labelset import read_labels
+    from clusterfirst.learning.labels.pool import LabelPool
+    from clusterfirst.learning.training.exporting import read_start
+    from clusterfirst.learning.training.pretraining import load_psi
+    from clusterfirst.learning.training.run import TrainData
 
     # Folder by folder, so that each weighs as often as it is named.
     found = {folder: read_labels(folder) for folder in dict.fromkeys(labels)}
@@ -308,7 +308,7 @@ def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
 def _validation(
     sources: list[Source], about: tuple[int, int, int], folder: Path
 ) -> Validation:
-    from clusterfirst.training.validation import (
+    from clusterfirst.learning.training.validation import (
         ValidationPlan,
         first_source,
         make_validation,
@@ -322,7 +322,7 @@ def _validation(
 
 
 def _export(run: Path, model: Path | None, weights: Path | None) -> None:
-    from clusterfirst.training import exporting
+    from clusterfirst.learning.training import exporting
 
     # Others read the card: the folders of this machine mean nothing to them.
     words = [Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:]]

@@ -10,13 +10,40 @@ import typer
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout.")
 ]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same answer.")]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace files that are in the folder already."),
+]
+Seed = Annotated[
+    int, typer.Option(help="The same seed and --iterations: the same answer.")
+]
 CityFolder = Annotated[
     str | None,
     typer.Option("--city", help="City folder of a CSV of orders; 'bundled' is ours."),
 ]
+
+
+def exact_capacity(text: str) -> float:
+    """Return a capacity as it is typed, or say why a float would change it."""
+    from clusterfirst.files.source import plain_number
+    from clusterfirst.problem.exact import inexact
+
+    value = plain_number(text)
+    if value is None:
+        raise typer.BadParameter("a finite number in plain digits is needed")
+    problem = inexact(text, "--capacity")
+    if problem is not None:
+        raise typer.BadParameter(problem.rule)
+    return value
+
+
 Capacity = Annotated[
-    float | None, typer.Option(help="Capacity of each vehicle, if not the file's own.")
+    float | None,
+    typer.Option(
+        parser=exact_capacity,
+        metavar="FLOAT",
+        help="Capacity of each vehicle, if not the file's own.",
+    ),
 ]
 Vehicles = Annotated[int | None, typer.Option(help="Hard limit on the fleet.")]
 Rounding = Annotated[

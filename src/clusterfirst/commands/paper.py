@@ -10,10 +10,10 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.paper.page import Page
+    from clusterfirst.evidence.paper.page import Page
 
 ALL = "all"
 INTERRUPTED = 130
@@ -59,10 +59,10 @@ def paper(
     so. Writes TABLE.txt, .csv, .json and pictures into --out. Nothing is lost by
     Ctrl-C: what is finished is printed and kept, and the same command goes on.
     """
-    from clusterfirst.paper.desk import Desk
-    from clusterfirst.paper.instances import Sets, scale_of
-    from clusterfirst.paper.tables import TABLES
-    from clusterfirst.paper.variants import Models
+    from clusterfirst.evidence.paper.desk import Desk
+    from clusterfirst.evidence.paper.instances import Sets, scale_of
+    from clusterfirst.evidence.paper.tables import TABLES
+    from clusterfirst.evidence.paper.variants import Models
 
     wanted = list(TABLES) if ALL in tables else list(dict.fromkeys(tables))
     for name in wanted:
@@ -90,7 +90,7 @@ def paper(
 
 def _deliver(page: Page, out: Path, as_json: bool) -> None:
     """Write the files of a table; print it unless a document will hold them all."""
-    from clusterfirst.paper.page import text, write_page
+    from clusterfirst.evidence.paper.page import text, write_page
 
     written = write_page(out, page)
     if not as_json:

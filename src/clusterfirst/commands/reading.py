@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterfirst.commands import options
-from clusterfirst.errors import InputError, Problem, quote
+from clusterfirst.problem.errors import InputError, Problem, quote
 
 if TYPE_CHECKING:
-    from clusterfirst.city import City
     from clusterfirst.files import Limits
-    from clusterfirst.instance import Instance
-    from clusterfirst.solution import Solution
+    from clusterfirst.problem.city import City
+    from clusterfirst.problem.instance import Instance
+    from clusterfirst.problem.solution import Solution
 
 BUNDLED = "bundled"  # the name of the city that comes with the package
 SUFFIXES = (".vrp", ".json", ".txt", ".npz", ".csv")
@@ -43,6 +43,16 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
+def is_set(source: Path) -> bool:
+    """Whether a file holds many instances under names of its own."""
+    return source.suffix.lower() in (".txt", ".npz")
+
+
+def folders_read(city: str | None, model: str | None) -> list[Path]:
+    """Return the folders, of those the user named, whose files must not be lost."""
+    return [Path(name) for name in (city, model) if name and Path(name).is_dir()]
+
+
 @dataclass(frozen=True)
 class Reader:
     """Everything on the command line that says how files are to be read."""
@@ -55,7 +65,7 @@ class Reader:
     max_bytes: int = options.MAX_BYTES
 
     def __post_init__(self) -> None:
-        from clusterfirst.instance import Instance
+        from clusterfirst.problem.instance import Instance
 
         for name in ("max_customers", "max_bytes"):
             value = getattr(self, name)

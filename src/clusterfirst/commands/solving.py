@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +13,13 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.answers import Answers, summary
 from clusterfirst.commands.console import emit, say_if_slow, with_progress
-from clusterfirst.commands.reading import Reader, expand
-from clusterfirst.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.commands.reading import Reader, expand, folders_read, is_set
+from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.instance import Instance
-    from clusterfirst.solver import Result, SolveOptions
-    from clusterfirst.tours.routing import Clusters
+    from clusterfirst.problem.instance import Instance
+    from clusterfirst.solving.solver import Result, SolveOptions
+    from clusterfirst.stages.tours.routing import Clusters
 
 
 def solve(
@@ -57,13 +57,6 @@ def solve(
             "routes found (default 2; the paper: 0)."
         ),
     ] = None,
-    reassign: Annotated[
-        int,
-        typer.Option(
-            help="Times the assignment is solved again with the lengths customers "
-            "add to the routes found (for answers without polish)."
-        ),
-    ] = 0,
     new_locations: Annotated[
         str | None,
         typer.Option(
@@ -109,12 +102,13 @@ def solve(
     max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
     max_bytes: options.MaxBytes = options.MAX_BYTES,
     out: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             help="A .sol, .json, .csv, .geojson, .png or .svg file, or a folder that "
-            "gets NAME.sol for each instance NAME."
+            "gets NAME.sol for each instance NAME; may be repeated."
         ),
     ] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     json_lines: Annotated[
         bool,
@@ -130,7 +124,8 @@ def solve(
     orders, as a table with one row per stop; several print one line each. A file
     that cannot be read does not stop the others.
     """
-    from clusterfirst.solver import SolveOptions
+    from clusterfirst.files.outputs import Outputs
+    from clusterfirst.solving.solver import SolveOptions
 
     _refuse_contradictions(model, method, as_json and json_lines)
     given: dict[str, Any] = {
@@ -138,7 +133,6 @@ def solve(
         "model": model,
         "shots": shots,
         "recentre": recentre,
-        "reassign": reassign,
         "new_locations": new_locations,
         "polish": polish,
         "assign": assign,
@@ -150,8 +144,11 @@ def solve(
     settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})
     reader = Reader(city, capacity, vehicles, rounding, max_customers, max_bytes)
     sources = expand(files)
-    answers = Answers(out, as_json, sources, json_lines)
+    read = [path for path in (*sources, warm_start) if path is not None]
+    outputs = Outputs([*read, *folders_read(city, model)], overwrite)
+    answers = Answers(out or [], outputs, as_json, json_lines, len(sources) > 1)
     job = _Job(reader, settings, answers, warm_start)
+    job.plan(sources)
     try:
         for source in with_progress(sources, describe=lambda path: path.name):
             job.solve_file(source)
@@ -179,12 +176,28 @@ class _Job:
     settings: SolveOptions
     answers: Answers
     warm_start: Path | None
+    sets: dict[Path, list[Instance]] = field(default_factory=dict)  # read by `plan`
+
+    def plan(self, sources: Sequence[Path]) -> None:
+        """Claim a place for every answer; the names of a set are inside of it."""
+        if not self.answers.folders:
+            return
+        for source in sources:
+            names = [source.stem]
+            if is_set(source):
+                try:
+                    found = self.reader.instances(source)
+                except ClusterfirstError:
+                    continue  # named in its turn; the others are solved
+                self.sets[source] = found
+                names = [instance.name for instance in found]
+            self.answers.plan(source, names)
 
     def solve_file(self, source: Path) -> None:
         """Solve every instance in a file; whatever is wrong is noted, not raised."""
         try:
-            instances = self.reader.instances(source)
-            self.answers.expect(len(instances))
+            instances = self.sets.pop(source, None) or self.reader.instances(source)
+            self.answers.expect(instances)
             if self.warm_start is not None and self.answers.several:
                 rule = "routes to start from go with one instance"
                 where, got = "--warm-start", str(self.warm_start)
@@ -192,18 +205,18 @@ class _Job:
         except ClusterfirstError as error:
             self.answers.add_error(source, error)
             return
-        for answer in self._each(instances):
+        for index, answer in enumerate(self._each(instances)):
             if isinstance(answer, ClusterfirstError):
                 self.answers.add_error(source, answer)
                 continue
-            self.answers.add(source, answer)
+            self.answers.add(source, index, answer)
             if answer.interrupted:  # this answer is safe; no other file is begun
                 raise KeyboardInterrupt
 
     def _each(self, instances: list[Instance]) -> Iterator[Result | ClusterfirstError]:
         """Answers in turn; several instances of a file without a stream at once."""
         if len(instances) > 1 and not self.answers.as_lines:
-            from clusterfirst.many import solve_many
+            from clusterfirst.solving.many import solve_many
 
             yield from solve_many(instances, self.settings)
             return
@@ -214,7 +227,7 @@ class _Job:
                 yield error
 
     def _solve(self, instance: Instance) -> Result:
-        from clusterfirst.solver import solve as solve_instance
+        from clusterfirst.solving.solver import solve as solve_instance
 
         start = None
         if self.warm_start is not None:
@@ -244,7 +257,7 @@ class _Job:
 
 def _warmed(instance: Instance, settings: SolveOptions) -> float:
     """Start up, with a word to the user while kernels are being compiled."""
-    from clusterfirst.solver import warm_up
+    from clusterfirst.solving.solver import warm_up
 
     instance.require_feasible()  # the reasons that need no search need no start-up
     with say_if_slow("compiling the kernels, once after each installation ..."):
@@ -259,15 +272,17 @@ def demo(
     """Solve the bundled day of the bundled city and draw it."""
     from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
     from clusterfirst.files.atomic import make_folder
-    from clusterfirst.picture import write_picture
-    from clusterfirst.solver import SolveOptions
-    from clusterfirst.solver import solve as solve_instance
+    from clusterfirst.files.outputs import Outputs
+    from clusterfirst.files.picture import write_picture
+    from clusterfirst.solving.solver import SolveOptions
+    from clusterfirst.solving.solver import solve as solve_instance
 
+    make_folder(out.parent)
+    Outputs().file(out)
     day = read_orders(BUNDLED_ORDERS, bundled_city()).replace(name="bundled day")
     startup = _warmed(day, SolveOptions())
     result = solve_instance(day, SolveOptions())
     result = replace(result, startup=startup + result.startup)
-    make_folder(out.parent)
     write_picture(out, day, result.solution)
     emit(summary(result))
     emit(f"drew {out}")

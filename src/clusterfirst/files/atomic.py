@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from clusterfirst.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -22,7 +22,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that takes the place of `path` when the block ends without error."""
-    target = _target(path)
+    target = real_place(path)
     # Cut, because a name may have 255 bytes; random, because others may write too.
     beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}.part")
     try:
@@ -36,7 +36,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with suppress(OSError):
             beside.unlink()
         if isinstance(error, OSError):
-            raise InputError(_disk_problem(path, error)) from error
+            raise InputError(disk_problem(path, error)) from error
         raise
 
 
@@ -57,25 +57,26 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise InputError(_disk_problem(path, error)) from error
+        raise InputError(disk_problem(path, error)) from error
     return folder
 
 
-def _target(path: str | os.PathLike[str]) -> Path:
-    """The real place behind links, if it may be replaced by a file."""
+def real_place(path: str | os.PathLike[str]) -> Path:
+    """Return the real place behind links, if it may be replaced by a file."""
     try:
         target = Path(os.path.realpath(path))
         blocked = target.exists() and not target.is_file()
         what = "a folder" if target.is_dir() else "not a regular file"
     except (OSError, ValueError) as error:
-        raise InputError(_disk_problem(path, error)) from error
+        raise InputError(disk_problem(path, error)) from error
     if blocked:
         rule = f"cannot write: it is {what}"
         raise InputError(Problem("E731", "output", str(path), rule))
     return target
 
 
-def _disk_problem(path: str | os.PathLike[str], error: Exception) -> Problem:
+def disk_problem(path: str | os.PathLike[str], error: Exception) -> Problem:
+    """Say why a place cannot be written to."""
     if isinstance(error, OSError) and error.errno in _FULL:
         rule = "the disk is full; a file that was there before is untouched"
         return Problem("E732", "output", str(path), rule)

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem, quote
 from clusterfirst.files import json_files, sets
 from clusterfirst.files.atomic import write_bytes, write_text
 from clusterfirst.files.csv_files import format_orders, parse_orders
-from clusterfirst.files.export import format_stops, geojson_document
+from clusterfirst.files.export import (
+    format_stops,
+    geojson_document,
+    require_degrees,
+)
 from clusterfirst.files.sets import Entry, SetContext
 from clusterfirst.files.solutions import (
     format_sol,
@@ -32,13 +34,16 @@ from clusterfirst.files.source import (
 )
 from clusterfirst.files.vrplib import parse_vrp
 from clusterfirst.files.vrplib_writing import format_vrp
-from clusterfirst.instance import Instance, Rounding
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, Problem, quote
+from clusterfirst.problem.instance import Instance, Rounding
+from clusterfirst.problem.solution import Solution, judge
 
 PathLike = str | os.PathLike[str]
 INSTANCE_SUFFIXES = (".vrp", ".json", ".csv")
 SET_SUFFIXES = (".txt", ".npz")
-SOLUTION_SUFFIXES = (".sol", ".json", ".csv", ".geojson")
+PICTURES = (".png", ".svg")
+SOLUTION_SUFFIXES = (".sol", ".json", ".csv", ".geojson", *PICTURES)
 
 
 def read_instance(
@@ -106,7 +111,8 @@ def read_instances(
     with named(path):
         context = SetContext(Path(path).stem, city, rounding or "none", first, limits)
         if suffix == ".npz":
-            entries = sets.parse_npz(read_bytes(path, limits), context)
+            data = read_bytes(path, limits.max_bytes, "--max-bytes")
+            entries = sets.parse_npz(data, context)
         else:
             entries = sets.parse_lehd(read_text(path, limits), context)
         if entries and rounding is None:
@@ -190,14 +196,13 @@ def write_solution(
     solution: Solution,
     document: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write .sol, .json, .csv (a row per stop) or .geojson.
+    """Write .sol, .json, .csv (a row per stop), .geojson, .png or .svg.
 
     `document` is what goes into the .json, by default `solution_document`.
     """
     suffix = Path(path).suffix.lower()
     with named(path):
-        if suffix not in SOLUTION_SUFFIXES:
-            raise InputError(_unknown(path, SOLUTION_SUFFIXES))
+        require_solution_fits(path, instance)
         violations = judge(instance, solution).violations
         unknown = [p for p in violations if p.code == "E804"]
         if unknown:  # numbers that belong to no customer cannot be written
@@ -206,12 +211,28 @@ def write_solution(
             write_text(path, format_sol(instance, solution))
         elif suffix == ".csv":
             write_text(path, format_stops(instance, solution))
+        elif suffix in PICTURES:
+            from clusterfirst.files.picture import write_picture
+
+            write_picture(path, instance, solution)
         elif suffix == ".geojson":
             json_files.write_json(path, geojson_document(instance, solution))
         else:
             if document is None:
                 document = solution_document(instance, solution)
             json_files.write_json(path, document)
+
+
+def require_solution_fits(path: PathLike, instance: Instance) -> None:
+    """Refuse a format that cannot hold the routes of this instance."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SOLUTION_SUFFIXES:
+        raise InputError(_unknown(path, SOLUTION_SUFFIXES))
+    if suffix == ".geojson":
+        require_degrees(instance)
+    elif suffix in PICTURES and instance.coords is None:
+        rule = "a picture needs coordinates, and the instance has only a matrix"
+        raise InputError(Problem("E141", "coords", rule=rule))
 
 
 def _unknown(path: PathLike, suffixes: tuple[str, ...]) -> Problem:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.atomic import make_folder, write_text
 from clusterfirst.files.csv_files import format_locations, parse_locations
 from clusterfirst.files.json_files import Checker, format_json, parse_json
@@ -22,6 +20,8 @@ from clusterfirst.files.source import (
     named,
     read_text,
 )
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, Problem
 
 FORMAT = "clusterfirst-city"
 VERSION = 1
@@ -46,7 +46,7 @@ def read_city(folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -
         name = check.text(document.get("name", ""), "name")
         stored = check.text(document.get("hash"), "hash")
         capacity, vehicles = document.get("capacity"), document.get("vehicles")
-        capacity = None if capacity is None else check.number(capacity, "capacity")
+        capacity = None if capacity is None else check.exact(capacity, "capacity")
         vehicles = None if vehicles is None else check.whole(vehicles, "vehicles")
         check.stop_if_wrong()
         check_title(name, "name")

@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.source import Complaints, number_hint, plain_number
 from clusterfirst.files.vrplib_writing import plain_text
-from clusterfirst.instance import FloatArray, Instance, Metric
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import FloatArray, Instance, Metric
 
 SEPARATORS = ",;\t"
+# What makes a spreadsheet compute a cell; the last four are the wide forms.
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def parse_table(text: str, wanted: Sequence[tuple[str, ...]]) -> Table:
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                rows.append((reader.line_num, [cell.strip() for cell in cells]))
+                rows.append((reader.line_num, [_loud(cell.strip()) for cell in cells]))
     except csv.Error as error:
         where, rule = f"line {reader.line_num}", f"this is not CSV: {error}"
         raise InputError(Problem("E312", where, rule=rule)) from error
@@ -138,6 +140,9 @@ def parse_orders(text: str, city: City) -> tuple[list[int], list[float]]:
     wrong = Complaints()
     _check_ids(table, wrong, hint="add the demands up in one line")
     demands = _numbers(table, "demand", wrong)
+    for line, cell in zip(table.lines(), table.column("demand"), strict=True):
+        if plain_number(cell) is not None:
+            wrong.require_exact(cell, f"line {line} demand")
     for line, name, demand in zip(
         table.lines(), table.column("id"), demands, strict=True
     ):
@@ -172,10 +177,27 @@ def _writable(ids: Sequence[str]) -> Sequence[str]:
     return ids
 
 
+def _quiet(cell: Any) -> Any:
+    """A cell that no spreadsheet runs: formulas get an apostrophe in front.
+
+    One that looks as if it had one gets one more, so that `_loud` undoes this.
+    """
+    text = str(cell)
+    if not text.lstrip("'").startswith(FORMULA) or plain_number(text) is not None:
+        return cell
+    return f"'{text}"
+
+
+def _loud(cell: str) -> str:
+    """What `_quiet` was given."""
+    formula = cell.startswith("'") and cell.lstrip("'").startswith(FORMULA)
+    return cell[1:] if formula else cell
+
+
 def format_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """Return CSV text; cells are quoted only where they must be."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([_quiet(cell) for cell in row] for row in rows)
     return text.getvalue()

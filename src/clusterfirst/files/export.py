@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.csv_files import format_table
 from clusterfirst.files.vrplib_writing import plain_text
-from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
 
 
 def format_stops(instance: Instance, solution: Solution) -> str:
@@ -41,9 +41,8 @@ def format_stops(instance: Instance, solution: Solution) -> str:
 
 def geojson_document(instance: Instance, solution: Solution) -> dict[str, Any]:
     """Return a FeatureCollection: a line per route, a point per stop and depot."""
-    if instance.metric != "greatcircle" or instance.coords is None:
-        rule = "GeoJSON needs lat and lon; write .csv or .json"
-        raise InputError(Problem("E153", "metric", instance.metric, rule))
+    require_degrees(instance)
+    assert instance.coords is not None
     points = instance.coords.tolist()
     depot = {"kind": "depot", "id": instance.ids[0]}
     features = [_feature("Point", points[0], depot)]
@@ -62,6 +61,13 @@ def geojson_document(instance: Instance, solution: Solution) -> dict[str, Any]:
             }
             features.append(_feature("Point", points[row], facts))
     return {"type": "FeatureCollection", "features": features}
+
+
+def require_degrees(instance: Instance) -> None:
+    """Refuse an instance that is not on the globe."""
+    if instance.metric != "greatcircle" or instance.coords is None:
+        rule = "GeoJSON needs lat and lon; write .csv or .json"
+        raise InputError(Problem("E153", "metric", instance.metric, rule))
 
 
 def _feature(kind: str, coordinates: Any, facts: dict[str, Any]) -> dict[str, Any]:

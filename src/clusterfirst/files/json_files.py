@@ -10,20 +10,25 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from clusterfirst.errors import MAX_LINES, InputError, Problem, quote
 from clusterfirst.files.atomic import write_text
 from clusterfirst.files.source import Complaints, Limits, check_title
-from clusterfirst.instance import Instance
+from clusterfirst.problem.errors import MAX_LINES, InputError, Problem, quote
+from clusterfirst.problem.exact import inexact
+from clusterfirst.problem.instance import Instance
 
 FORMAT = "clusterfirst-instance"
 VERSION = 1
 MAX_DIGITS = 30
+MAX_DEPTH = 100
+_MARKS = np.zeros(256, dtype=np.int8)  # what a byte does to the depth; 2: a quote
+_MARKS[list(b"[{")], _MARKS[list(b"]}")], _MARKS[ord('"')] = 1, -1, 2
 MAX_ROW = 2**53  # of a city; far beyond any, and exact in a float
 KEYS = {
     "format",
@@ -50,8 +55,15 @@ class _BadNumber:
     rule: str
 
 
+class _Inexact(float):
+    """A number that the float is not quite; where it matters, it is refused."""
+
+    text: str
+
+
 def parse_json(text: str) -> Any:
     """Return the document; bad numbers are marked, other faults raised."""
+    _require_shallow(text)
     try:
         return json.loads(
             text,
@@ -65,8 +77,25 @@ def parse_json(text: str) -> Any:
         rule = f"this is not JSON: {error.msg}"
         raise InputError(Problem("E302", where, rule=rule)) from error
     except RecursionError as error:
-        rule = "the nesting is too deep; an instance needs 4 levels"
-        raise InputError(Problem("E303", "file", rule=rule)) from error
+        raise InputError(_too_deep()) from error
+
+
+def _require_shallow(text: str) -> None:
+    """Count brackets outside of strings, before the parser goes down with them."""
+    data = text.encode("utf-8", "replace")
+    if b"\\" in data:
+        data = re.sub(rb"\\.", b"__", data, flags=re.DOTALL)
+    marks = np.frombuffer(data, dtype=np.uint8)
+    marks = marks[_MARKS[marks] != 0]
+    outside = np.cumsum(marks == ord('"')) % 2 == 0
+    steps = _MARKS[marks[outside]]
+    if np.cumsum(steps[steps != 2], dtype=np.int64).max(initial=0) > MAX_DEPTH:
+        raise InputError(_too_deep())
+
+
+def _too_deep() -> Problem:
+    rule = f"more than {MAX_DEPTH} levels; an instance needs 4"
+    return Problem("E303", "nesting", rule=rule)
 
 
 def _constant(text: str) -> _BadNumber:
@@ -83,7 +112,11 @@ def _integer(text: str) -> int | _BadNumber:
 def _decimal(text: str) -> float | _BadNumber:
     value = float(text)
     if abs(value) != float("inf"):
-        return value
+        if inexact(text, "") is None:
+            return value
+        marked = _Inexact(value)
+        marked.text = text
+        return marked
     return _BadNumber(text, "E301", "no float can hold this number")
 
 
@@ -161,6 +194,15 @@ class Checker(Complaints):
             return 0
         return value
 
+    def exact(self, value: Any, where: str) -> float:
+        """Return a demand or capacity, which adds up exactly."""
+        number = self.number(value, where)
+        if isinstance(number, _Inexact):
+            self.require_exact(number.text, where)
+        elif isinstance(number, int):
+            self.require_exact(f"{number}.0", where)
+        return number
+
     def whole(self, value: Any, where: str) -> int:
         """Return a whole number."""
         number = self.number(value, where)
@@ -226,7 +268,7 @@ def parse_instance(text: str, limits: Limits, default_name: str = "") -> Instanc
     fields = _optional(check, document, axes)
     name = check.text(document.get("name", default_name), "name")
     demands, coords, ids = _rows(check, places, axes)
-    capacity = check.number(document["capacity"], "capacity")
+    capacity = check.exact(document["capacity"], "capacity")
     check.stop_if_wrong()
     check_title(name, "name")
     return Instance(
@@ -265,7 +307,7 @@ def _rows(
             point = [check.number(place.get(a), f"{where}.{a}") for a in axes]
             coords.append(point)
         if row:
-            demands.append(check.number(place.get("demand"), f"{where}.demand"))
+            demands.append(check.exact(place.get("demand"), f"{where}.demand"))
     _unique_ids(check, ids)
     return demands, coords, ids
 

@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem, quote
 from clusterfirst.files.source import (
     DEFAULT_LIMITS,
     Limits,
@@ -27,9 +25,12 @@ from clusterfirst.files.source import (
     number_hint,
     plain_number,
     plain_numbers,
+    require_exact,
 )
-from clusterfirst.instance import Instance, IntArray, Rounding
-from clusterfirst.solution import Solution
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, Problem, quote
+from clusterfirst.problem.instance import Instance, IntArray, Rounding
+from clusterfirst.problem.solution import Solution
 
 Arrays = dict[str, npt.NDArray[Any]]
 EXPANSION = 8  # how much larger than the largest file its unpacked arrays may be
@@ -76,7 +77,11 @@ class SetContext:
 
     def count(self, there: int) -> int:
         """How many of the instances that are there to read."""
-        return there if self.first is None else min(there, self.first)
+        count = there if self.first is None else min(there, self.first)
+        if count > self.limits.max_instances:
+            rule = f"the limit is {self.limits.max_instances} in one file; split it"
+            raise InputError(Problem("E401", "instances", str(count), rule))
+        return count
 
 
 # --- LEHD text ------------------------------------------------------------------
@@ -138,6 +143,8 @@ def _lehd_fields(number: int, line: str) -> dict[str, list[float]]:
             where = f"line {number} {words[start]}"
             raise InputError(Problem("E331", where, bad, rule, number_hint(bad)))
         fields[words[start]] = values
+        if words[start] in ("capacity", "demand"):
+            require_exact(words[start + 1 : stop], f"line {number} {words[start]}")
     for key in LEHD_KEYS[:4]:
         if key not in seen:
             rule = f"{key} is missing"
@@ -165,7 +172,7 @@ def _lehd_routes(number: int, flags: list[float]) -> Solution | None:
 
 def parse_npz(data: bytes, context: SetContext) -> list[Entry]:
     """Return the instances of an .npz set, whose arrays tell the layout."""
-    arrays = _arrays(data, context.limits)
+    arrays = npz_arrays(data, context.limits)
     for names, build in LAYOUTS:
         if names <= arrays.keys():
             return list(build(arrays, context))
@@ -174,7 +181,8 @@ def parse_npz(data: bytes, context: SetContext) -> list[Entry]:
     raise InputError(Problem("E322", "arrays", got, f"needed: {needed}"))
 
 
-def _arrays(data: bytes, limits: Limits) -> Arrays:
+def npz_arrays(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Arrays:
+    """Return the arrays of an .npz file by name, read within the limits."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()

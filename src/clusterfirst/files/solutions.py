@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.json_files import Checker, parse_json
 from clusterfirst.files.source import Complaints, plain_number
 from clusterfirst.files.vrplib_writing import plain_text
-from clusterfirst.instance import Instance
-from clusterfirst.solution import Solution, judge
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
 
 
 def parse_sol(text: str) -> tuple[Solution, float | None]:

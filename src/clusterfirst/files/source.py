@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusterfirst.errors import InputError, InputWarning, Problem, quote
-from clusterfirst.instance import MAX_CUSTOMERS
+from clusterfirst.problem.errors import InputError, InputWarning, Problem, quote
+from clusterfirst.problem.exact import inexact
+from clusterfirst.problem.instance import MAX_CUSTOMERS
 
 MEGABYTE = 1 << 20
 PACKED = {
@@ -39,9 +40,11 @@ class Limits:
 
     max_bytes: int = 64 * MEGABYTE
     max_customers: int = MAX_CUSTOMERS
+    max_instances: int = 100_000  # in one file
 
 
 DEFAULT_LIMITS = Limits()
+MAX_LINE = 16 * MEGABYTE  # of text that is read line by line; JSON may be one line
 MAX_COMPLAINTS = 1000  # a file with more faults than this is given up at once
 
 
@@ -59,10 +62,24 @@ class Complaints:
         if len(self.problems) >= MAX_COMPLAINTS:
             self.stop_if_wrong()
 
+    def require_exact(self, text: str, where: str) -> None:
+        """Refuse a demand or capacity that a float would change."""
+        problem = inexact(text, where)
+        if problem is not None:
+            self.complain(problem.code, where, text, problem.rule)
+
     def stop_if_wrong(self) -> None:
         """Raise what has been found so far."""
         if self.problems:
             raise InputError(self.problems)
+
+
+def require_exact(words: Sequence[str], where: str) -> None:
+    """Refuse demands or capacities that a float would change."""
+    wrong = Complaints()
+    for word in words:
+        wrong.require_exact(word, where)
+    wrong.stop_if_wrong()
 
 
 @contextmanager
@@ -76,45 +93,86 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
         raise InputError(error.problems, source=quote(str(path))) from error
 
 
-def read_bytes(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """Return the content of a regular file of at most `limits.max_bytes`."""
+def read_bytes(
+    path: str | os.PathLike[str],
+    most: int = DEFAULT_LIMITS.max_bytes,
+    option: str = "",
+    *,
+    growing: bool = False,
+) -> bytes:
+    """Return the content of a regular file of 1 to `most` bytes.
+
+    This is how every file is read whose content is not our own doing. `option` is
+    what raises the limit. A file that another program may append to meanwhile is
+    `growing`; any other that changes under our eyes would be half old, half new.
+    """
     try:
-        # Looked at before it is opened: opening a FIFO would wait for ever.
-        mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            raise InputError(Problem("E102", "file", "a folder", "a file is needed"))
-        if not stat.S_ISREG(mode):
-            rule = "only regular files are read; save the data to a file first"
-            raise InputError(Problem("E104", "file", "a pipe or device", rule))
-        with Path(path).open("rb") as file:
-            data = file.read(limits.max_bytes + 1)
+        data, steady = _read_regular(path, most, option)
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         reason = getattr(error, "strerror", None) or "not a file name"
         rule = f"cannot be read: {reason}"
         raise InputError(Problem("E102", "file", str(path), rule)) from error
-    if len(data) > limits.max_bytes:
-        limit = _size(limits.max_bytes)
-        got, rule = f"more than {limit}", f"the limit is {limit} (--max-bytes)"
-        raise InputError(Problem("E104", "file", got, rule))
+    if len(data) > most:  # files of /proc say that they have no bytes
+        raise InputError(_too_large(most, option))
+    if not steady and not growing:
+        rule = "it changed while it was read; try again"
+        raise InputError(Problem("E102", "file", str(path), rule))
     if not data:
-        rule = "an instance or solution is needed"
-        raise InputError(Problem("E101", "file", "0 bytes", rule))
+        raise InputError(Problem("E101", "file", "0 bytes", "it must not be empty"))
     return data
+
+
+def _read_regular(
+    path: str | os.PathLike[str], most: int, option: str
+) -> tuple[bytes, bool]:
+    """The bytes, at most one more than `most`, and whether they stood still.
+
+    Looked at before it is opened, because opening a device may do something, and
+    again after, because it may have been exchanged; opened without waiting, because
+    a FIFO would wait for ever.
+    """
+    _require_regular(os.stat(path).st_mode)
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb") as file:
+        before = os.fstat(file.fileno())
+        _require_regular(before.st_mode)
+        if before.st_size > most:  # not one byte of five gigabytes is read
+            raise InputError(_too_large(most, option))
+        data = file.read(most + 1)
+        after = os.fstat(file.fileno())
+    same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    return data, same
+
+
+def _require_regular(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise InputError(Problem("E102", "file", "a folder", "a file is needed"))
+    if not stat.S_ISREG(mode):
+        rule = "only regular files are read; save the data to a file first"
+        raise InputError(Problem("E104", "file", "a socket, pipe or device", rule))
+
+
+def _too_large(most: int, option: str) -> Problem:
+    limit = _size(most)
+    rule = f"the limit is {limit}" + (f" ({option})" if option else "")
+    return Problem("E104", "file", f"more than {limit}", rule)
 
 
 def read_text(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> str:
     """Return the text of a UTF-8 file; a byte-order mark and CRLF are accepted."""
-    data = read_bytes(path, limits)
+    data = read_bytes(path, limits.max_bytes, "--max-bytes")
     for magic, kind in PACKED.items():
         if data.startswith(magic):
-            raise InputError(Problem("E105", "file", kind, "unpack it first"))
+            rule = "unpack it first; from a spreadsheet, save as CSV UTF-8"
+            raise InputError(Problem("E105", "file", kind, rule))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-        hint = "it looks like UTF-16: save it as UTF-8" if utf16 else ""
+        kind = "UTF-16" if utf16 else "Latin-1 or Windows-1252"
+        hint = f"it looks like {kind}: save it as UTF-8"
         got = f"bytes that are not UTF-8 text at byte {error.start}"
         raise InputError(
             Problem("E103", "file", got, "UTF-8 text is needed", hint)
@@ -126,7 +184,14 @@ def read_text(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> 
     if not text.strip():
         got, rule = "only blank space", "an instance or solution is needed"
         raise InputError(Problem("E101", "file", got, rule))
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if Path(path).suffix.lower() != ".json" and len(text) > MAX_LINE:
+        longest = max(map(len, text.split("\n")))
+        if longest > MAX_LINE:
+            rule = f"the limit is {_size(MAX_LINE)}"
+            got = f"a line of {longest} characters"
+            raise InputError(Problem("E104", "file", got, rule))
+    return text
 
 
 def plain_number(text: str) -> float | None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.source import (
     Complaints,
     Limits,
@@ -23,7 +22,8 @@ from clusterfirst.files.source import (
     plain_numbers,
     warn,
 )
-from clusterfirst.instance import MAX_COORDINATE, FloatArray, Instance
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import MAX_COORDINATE, FloatArray, Instance
 
 KEYS = {
     "NAME",
@@ -197,6 +197,7 @@ def _capacity(scan: _Scan) -> float:
         rule = "it must be a finite number above 0"
         scan.complain("E123", "CAPACITY", text or "nothing", rule)
         return 0
+    scan.require_exact(text, "CAPACITY")
     return value
 
 
@@ -315,6 +316,7 @@ def _demands(scan: _Scan, size: int) -> FloatArray:
         elif value < 0:
             scan.complain("E133", where, word, "it must be at least 0")
         else:
+            scan.require_exact(word, where)
             demands[node - 1] = value
         if node is not None:
             seen.setdefault(node, number)

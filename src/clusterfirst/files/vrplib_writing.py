@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.files.source import check_title, warn
-from clusterfirst.instance import Instance
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance
 
 
 def format_vrp(instance: Instance) -> str:

@@ -26,11 +26,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem
-from clusterfirst.instance import FloatArray, IntArray
 from clusterfirst.networks.neighbours import nearest
-from clusterfirst.sampling import generator
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import FloatArray, IntArray
+from clusterfirst.problem.sampling import generator
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from clusterfirst.instance import FloatArray, IntArray
 from clusterfirst.networks.layers import MLP, Lists, gather_rows
 from clusterfirst.networks.neighbours import TIE_TOLERANCE, nearest
+from clusterfirst.problem.instance import FloatArray, IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 InputKind = Literal["psi", "xy", "relative", "psi+relative"]

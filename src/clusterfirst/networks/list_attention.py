@@ -16,7 +16,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from clusterfirst.compiled import OPTIONS
+from clusterfirst.stages.compiled import OPTIONS
 
 # Sums may be taken in any order, which is what lets them use vector instructions; no
 # other liberty: empty places of a list are minus infinity.

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from clusterfirst.errors import InputError, Problem
 from clusterfirst.networks.cluster import (
     ClusterOutput,
     ClusterTransformer,
@@ -24,6 +23,7 @@ from clusterfirst.networks.inputs import (
 )
 from clusterfirst.networks.layers import EncoderShape
 from clusterfirst.networks.seeds import PackingRule, SeedOutput, SeedTransformer
+from clusterfirst.problem.errors import InputError, Problem
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ never unpickles.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -23,12 +22,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from clusterfirst.city import City
-from clusterfirst.errors import InputError, Problem
-from clusterfirst.instance import Instance, IntArray
+from clusterfirst.files.source import named, read_bytes
+from clusterfirst.files.verified_folder import (
+    MANIFEST,
+    MAX_MANIFEST,
+    read_listed,
+    write_folder,
+)
 from clusterfirst.networks.inputs import KNOWS_CITY
 from clusterfirst.networks.model import ModelConfig, Router
-from clusterfirst.training.checkpoint import MANIFEST, write_folder
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance, IntArray
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
@@ -76,7 +81,8 @@ class Model:
                 raise InputError(Problem("E405", "city_rows", got, rule))
             return instance.city_rows
         if instance.coords is None or instance.metric != self.city.metric:
-            rule = f"model {self.name} knows its city by {self.city.metric} coordinates"
+            city = self.city.name or "another city"
+            rule = f"model {self.name} knows only {city}; use --model general"
             raise InputError(Problem("E405", "instance", instance.metric, rule))
         away, rows = self._tree.query(instance.coords)
         extent = float(np.ptp(self.city.coords, axis=0).max())
@@ -165,8 +171,8 @@ def load_model(name: str | Path) -> Model:
     """
     folder = find_model(name)
     try:
-        manifest = (folder / MANIFEST).read_bytes()
-    except OSError as error:
+        manifest = read_bytes(folder / MANIFEST, MAX_MANIFEST)
+    except InputError as error:
         raise _damaged(folder, error) from error
     return _loaded(folder.resolve(), manifest)
 
@@ -225,17 +231,12 @@ def _damaged(folder: Path, error: Exception) -> InputError:
 def _read(folder: Path) -> dict[str, bytes]:
     """The files of a model, each as its manifest says; no other file is opened."""
     files = {}
-    manifest = _parsed((folder / MANIFEST).read_bytes(), MANIFEST)
+    manifest = _parsed(read_bytes(folder / MANIFEST, MAX_MANIFEST), MANIFEST)
     if set(manifest) - {CARD} != set(FILES):  # it was listed once
         raise ValueError(f"{MANIFEST} does not list {', '.join(FILES)}")
     for name in FILES:
-        place, expected = folder / name, manifest[name]
-        if not place.is_file() or place.stat().st_size > MAX_BYTES:
-            raise ValueError(f"{name} is missing, or larger than {MAX_BYTES} bytes")
-        files[name] = place.read_bytes()
-        found = hashlib.sha256(files[name]).hexdigest()
-        if not isinstance(expected, dict) or expected.get("sha256") != found:
-            raise ValueError(f"{name} does not match its SHA-256 in {MANIFEST}")
+        with named(folder / name):
+            files[name] = read_listed(folder, name, manifest[name], MAX_BYTES)
     return files
 
 

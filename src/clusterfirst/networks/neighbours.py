@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clusterfirst.instance import FloatArray, IntArray
+from clusterfirst.problem.instance import FloatArray, IntArray
 
 TIE_TOLERANCE = 1e-9  # relative: nearer together than this is the same distance
 MOST = 2  # lists hold at most this many times k neighbours

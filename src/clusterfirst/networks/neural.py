@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
 
-from clusterfirst.clock import Deadline
-from clusterfirst.instance import FloatArray, Instance, IntArray
-from clusterfirst.method import Decoded, ScoreStream, Work
-from clusterfirst.moved_seeds import centres
 from clusterfirst.networks.cluster import SeedBatch, detours_at
 from clusterfirst.networks.inputs import NodeArrays, NodeBatch, collate
 from clusterfirst.networks.layers import Lists
 from clusterfirst.networks.model import Router
-from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.seeds import SeedOutput, decode_seeds
 from clusterfirst.networks.transport import (
     INFERENCE,
@@ -26,21 +20,13 @@ from clusterfirst.networks.transport import (
     TransportProblem,
     sinkhorn,
 )
-from clusterfirst.scores import Scores
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.stages.scores import Scores
 
 DEFAULT_MODEL = "general"
-SHOT_NOISE = 0.5  # Gumbel noise on the seed logits of every shot but the first
-MIRRORS = 8
-PLAN_SHARE = 0.3  # of the time left may go into one transport plan
 TURN_CELLS = 20_000_000  # customers x vehicles x iterations between looks
 THREADS_FROM = 2000  # customers from which the networks use more than one thread
-MORE_FLEETS = 4  # larger fleets tried one after the other if all before failed
-FLEET_STEP = 0.03
-FEW_FORCED = 0.002  # of the customers; a fleet that has no place for more is too small
-# More seeds than vehicles from so many customers on, so that every quarter of a map has
-# enough: N = 500 gains nothing, N = 100 loses half a point (LOG.md).
-SPARE = ((1000, 0.09), (2000, 0.2))
-WORTH_MOVING = 0.03  # a fleet whose routes are this much longer is not tried further
 FAR = 1e3  # cost, for the plan, of a seed that is no candidate
 # A model without the pair head scores every customer at every seed. Above so many cells
 # (N = 6,000 at ten customers a route) only the best seeds of each customer go on to the
@@ -131,109 +117,6 @@ def _on_threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def neural_scores(work: Work, fleets: Sequence[int]) -> ScoreStream:
-    """Encode the instance now; yield scores for each shot and fleet when asked."""
-    model = load_model(work.model or DEFAULT_MODEL)
-    rows = model.rows_of(work.instance, borrow=work.new_locations == "nearest")
-    work.notes.extend(model.outside(work.instance))
-    scorer = NeuralScorer(model.router, work.instance, rows, work.threads)
-    return _each_shot(work, scorer, fleets)
-
-
-def _mirrored(instance: Instance, number: int) -> Instance:
-    """One of the eight symmetries of a square, within the day's own box."""
-    assert instance.coords is not None
-    points = instance.coords
-    flipped = points.min(axis=0) + points.max(axis=0) - points
-    points = np.where([bool(number & 1), bool(number & 2)], flipped, points)
-    points = points[:, ::-1] if number & 4 else points
-    return Instance(instance.demands, instance.capacity, coords=points)
-
-
-def _each_shot(work: Work, plain: NeuralScorer, fleets: Sequence[int]) -> ScoreStream:
-    # Raw coordinates are not invariant: mirrored copies of the map are other shots.
-    raw = plain.router.config.input == "xy" and work.instance.metric == "euclidean"
-    for shot in range(work.shots):
-        scorer = plain
-        if raw and shot % MIRRORS:
-            view = _mirrored(work.instance, shot % MIRRORS)
-            scorer = NeuralScorer(plain.router, view, threads=work.threads)
-        asked = requests(work, fleets)
-        request = next(asked)
-        while request is not None:
-            if isinstance(request, int):
-                noise = SHOT_NOISE if shot else 0.0
-                scores = scorer(seeds_for(work, request), noise, work.seed + shot)
-                scores = replace(scores, vehicles=request)
-            else:
-                scores = scorer.at(request)
-            found = yield _with_plan(work, scores)
-            request = asked.send((scores, found))
-
-
-# What to decode next: scores for a fleet size, or at given seeds. None: nothing.
-Request = int | IntArray | None
-Tried = tuple[Scores, Decoded | None]
-Requests = Generator[Request, Tried, None]
-
-
-def seeds_for(work: Work, vehicles: int) -> int:
-    """How many seeds to decode for a fleet; those to spare are closed (closing.py)."""
-    n = work.instance.num_customers
-    if (work.assign or "fast") != "fast":
-        return vehicles
-    spare = max((share for least, share in SPARE if n >= least), default=0.0)
-    return min(n, vehicles + math.ceil(spare * vehicles))
-
-
-def requests(work: Work, fleets: Sequence[int]) -> Requests:
-    """Ask for scores at each fleet size, then `work.recentre` times at moved seeds.
-
-    It is sent what was decoded and what became of it. A decoded seed between two routes
-    was a mistake, which scoring again at the middles of the routes it led to repairs;
-    middles beat the far ends that the networks decode (LOG.md). Where few large
-    customers fill the vehicles no assignment may exist near K_min: then the fleet grows
-    until one does, unless as few vehicles as possible were asked for.
-    """
-    tried: list[Tried] = []
-    for size in fleets:
-        tried.append((yield size))
-    for _ in range(MORE_FLEETS if work.fleet == "best" else 0):
-        if size == work.fleet_limit or not all(_forced(one) for one in tried):
-            break
-        size = min(size + math.ceil(FLEET_STEP * size), work.fleet_limit)
-        tried.append((yield size))
-    moving = sorted(tried, key=_cost)
-    moving = [
-        one for one in moving if _cost(one) <= (1 + WORTH_MOVING) * _cost(moving[0])
-    ]
-    for _ in range(work.recentre):
-        for number, (scores, found) in enumerate(moving):
-            moved = scores.seeds if found is None else centres(work.instance, found)
-            if set(moved.tolist()) != set(scores.seeds.tolist()):
-                moving[number] = yield moved
-    yield None
-
-
-def _forced(one: Tried) -> bool:
-    """Whether there was no assignment at this fleet size, not even nearly."""
-    found = one[1]
-    return found is None or found.forced > FEW_FORCED * len(found.labels)
-
-
-def _cost(one: Tried) -> float:
-    found = one[1]
-    return math.inf if found is None else found.cost
-
-
-def _with_plan(work: Work, scores: Scores) -> Scores:
-    """Add the transport plan where the assignment asks for one."""
-    if work.assign not in ("sparse", "hard"):
-        return scores
-    soon = work.deadline.share(PLAN_SHARE)
-    return replace(scores, plan=transport_plan(work.instance, scores, deadline=soon))
 
 
 @torch.inference_mode()

@@ -15,7 +15,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from clusterfirst.instance import IntArray
 from clusterfirst.networks.inputs import (
     PAIR_FEATURES,
     InputKind,
@@ -25,6 +24,7 @@ from clusterfirst.networks.inputs import (
     pair_features,
 )
 from clusterfirst.networks.layers import MLP, Encoder, EncoderShape
+from clusterfirst.problem.instance import IntArray
 
 PAIR_HIDDEN = 32
 TEMPERATURE = 0.1  # of the contrastive space; the paper gives none

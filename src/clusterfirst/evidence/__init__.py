@@ -1,0 +1,1 @@
+"""Comparisons with peers, and the tables of the paper."""

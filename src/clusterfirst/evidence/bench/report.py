@@ -1,0 +1,348 @@
+"""Rows of a comparison as a table, CSV, JSON and a plot of gap against seconds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterfirst.evidence.bench.compare import BenchResult
+from clusterfirst.evidence.bench.rows import Row
+from clusterfirst.evidence.bench.run import Method
+from clusterfirst.evidence.bench.sets import BenchSet
+from clusterfirst.files import write_json, write_text
+from clusterfirst.files.atomic import make_folder
+from clusterfirst.files.picture import FAINT, PALETTE, write_figure
+
+if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
+    from matplotlib.figure import Figure
+
+LABEL = 38  # characters of a method in the table; commands can be long
+LATE = 1.2  # times its limit: a method that took longer is marked
+BEST_FOUND = "the best answer of this comparison"
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over instances and half the width of its 95 % interval (t)."""
+
+    value: float
+    half: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Mean:
+        """Mean over instances; the interval needs two of them."""
+        if not values:
+            return cls(math.nan, math.nan, 0)
+        if len(values) < 2:
+            return cls(values[0], math.nan, 1)
+        from scipy.special import stdtrit
+
+        quantile = float(stdtrit(len(values) - 1, 0.975))
+        error = statistics.stdev(values) / math.sqrt(len(values))
+        return cls(statistics.fmean(values), quantile * error, len(values))
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "-"
+        half = "" if math.isnan(self.half) else f" ± {self.half:.2f}"
+        return f"{self.value:.2f}{half}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method at one time limit, over all instances and seeds."""
+
+    method: str
+    model: str
+    search: bool
+    limit: float
+    gap: Mean  # per cent above the reference, over the instances that were solved
+    solved: float  # share of the runs
+    vehicles: float
+    seconds: float
+    slowest: float
+    startup: float
+    gflops: float  # median beside these runs
+    runs: int
+
+    @property
+    def late(self) -> bool:
+        """Whether it took clearly more time than it was allowed."""
+        return self.seconds > LATE * self.limit
+
+
+@dataclass(frozen=True)
+class Share:
+    """A neural method minus its twin without a network, in points of gap."""
+
+    method: str
+    twin: str
+    limit: float
+    points: Mean  # paired by instance; below 0 the network helps
+
+
+@dataclass(frozen=True)
+class Report:
+    """A comparison, added up."""
+
+    title: str
+    references: str
+    lines: tuple[Line, ...]
+    shares: tuple[Share, ...]
+    not_run: dict[str, str]
+    reasons: tuple[str, ...]  # why runs have no answer, each once
+    gflops: tuple[float, float, float]  # least, median, most
+    rows: tuple[Row, ...]
+
+    @property
+    def quality_only(self) -> bool:
+        """Whether runs came from a cluster, where seconds compare with nothing."""
+        return any(row.engine == "ray" for row in self.rows)
+
+
+def make_report(bench_set: BenchSet, result: BenchResult) -> Report:
+    """Add up the rows; without references against the best answer among them."""
+    rows = result.rows
+    references = {c.digest: c.reference for c in bench_set.cases}
+    for row in rows:
+        if row.cost is not None and not bench_set.references:
+            least = references[row.digest]
+            references[row.digest] = row.cost if least is None else min(least, row.cost)
+    gaps = _gaps(rows, {digest: cost for digest, cost in references.items() if cost})
+    groups: dict[tuple[str, float], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.method, row.limit), []).append(row)
+    lines = [_line(group, gaps) for group in groups.values()]
+    lines.sort(key=lambda line: (line.search, line.limit, line.gap.value))
+    rates = sorted(row.gflops for row in rows if row.gflops > 0) or [0.0]
+    cores = {row.cores for row in rows} or {0}
+    count = len(bench_set.cases)
+    return Report(
+        title=f"{bench_set.name}, {count} instance{'s' if count > 1 else ''}, "
+        f"{max(cores)} core{'s' if max(cores) > 1 else ''}",
+        references=bench_set.references or BEST_FOUND,
+        lines=tuple(lines),
+        shares=tuple(_shares(groups, gaps)),
+        not_run={name: str(e.problems[0]) for name, e in result.not_run.items()},
+        reasons=_reasons(rows),
+        gflops=(rates[0], statistics.median(rates), rates[-1]),
+        rows=tuple(rows),
+    )
+
+
+def _reasons(rows: Sequence[Row]) -> tuple[str, ...]:
+    texts = (f"{row.method}: {row.reason}" for row in rows if row.reason)
+    return tuple(dict.fromkeys(texts))
+
+
+Gaps = dict[tuple[str, float, str], float]
+
+
+def _gaps(rows: Sequence[Row], references: dict[str, float]) -> Gaps:
+    """Per cent above the reference by method, limit and instance, mean over seeds."""
+    found: dict[tuple[str, float, str], list[float]] = {}
+    for row in rows:
+        if row.cost is not None and row.digest in references:
+            gap = 100 * (row.cost / references[row.digest] - 1)
+            found.setdefault((row.method, row.limit, row.digest), []).append(gap)
+    return {key: statistics.fmean(values) for key, values in found.items()}
+
+
+def _line(rows: Sequence[Row], gaps: Gaps) -> Line:
+    method, limit = rows[0].method, rows[0].limit
+    solved = [row for row in rows if row.cost is not None]
+    digests = dict.fromkeys(row.digest for row in solved)
+    known = [(method, limit, digest) for digest in digests]
+    rates = [row.gflops for row in rows if row.gflops > 0]
+    return Line(
+        method=method,
+        model=rows[0].model,
+        search=Method.of(method).searches,
+        limit=limit,
+        gap=Mean.of([gaps[key] for key in known if key in gaps]),
+        solved=len(solved) / len(rows),
+        vehicles=_mean([float(row.vehicles or 0) for row in solved]),
+        seconds=_mean([row.seconds for row in rows]),
+        slowest=max(row.seconds for row in rows),
+        startup=_mean([row.startup for row in rows]),
+        gflops=statistics.median(rates) if rates else math.nan,
+        runs=len(rows),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else math.nan
+
+
+def _shares(groups: dict[tuple[str, float], list[Row]], gaps: Gaps) -> list[Share]:
+    """What the network itself gains, instance by instance."""
+    found = []
+    for (method, limit), rows in groups.items():
+        for twin in Method.of(method).twins:
+            digests = dict.fromkeys(row.digest for row in rows)
+            pairs = [((method, limit, d), (twin, limit, d)) for d in digests]
+            points = [gaps[a] - gaps[b] for a, b in pairs if a in gaps and b in gaps]
+            if points:
+                found.append(Share(method, twin, limit, Mean.of(points)))
+    return sorted(found, key=lambda share: (share.method, share.limit))
+
+
+# --- the table ----------------------------------------------------------------------
+
+COLUMNS = (
+    ("method", LABEL),
+    ("limit s", 8),
+    ("gap %", 14),
+    ("solved", 7),
+    ("vehicles", 9),
+    ("seconds", 8),
+    ("most", 7),
+    ("start-up", 9),
+    ("GFLOP/s", 8),
+)
+
+
+def table(report: Report) -> str:
+    """Return the comparison as text: search-free methods and searches apart."""
+    out = [f"{report.title}; gap against {report.references}"]
+    if report.quality_only:
+        out.append(
+            "quality only: these seconds are from a cluster, not from one machine"
+        )
+    for search, title in ((False, "search-free"), (True, "with local search")):
+        lines = [line for line in report.lines if line.search == search]
+        if lines:
+            head = "".join(
+                f"{name:<{width}}" if i == 0 else f"{name:>{width}}"
+                for i, (name, width) in enumerate(COLUMNS)
+            )
+            out += ["", title, head, *map(_text, lines)]
+    if report.shares:
+        out += ["", "the network's own share, in points of gap (below 0: it helps)"]
+    for share in report.shares:
+        pair = f"{share.method} - {share.twin}"
+        out.append(f"{pair:<{LABEL + 16}}{share.limit:>6g} s{share.points!s:>16}")
+    least, median, most = report.gflops
+    out += [
+        "",
+        f"fp32 matmul beside the runs: median {median:.1f}, "
+        f"{least:.1f} to {most:.1f} GFLOP/s; gap: mean ± 95 % interval by instance",
+    ]
+    if any(line.late for line in report.lines):
+        out.append(
+            f"! took more than {LATE:g} times its limit: compare it at the seconds it "
+            "took (HGS counts CPU time, which a busy machine stretches)"
+        )
+    out += [f"not run: {name}: {why}" for name, why in report.not_run.items()]
+    out += [f"no answer: {reason}" for reason in report.reasons]
+    return "\n".join(out) + "\n"
+
+
+def _text(line: Line) -> str:
+    name = line.method
+    if len(name) > LABEL - 1:
+        name = name[: LABEL - 4] + "..."
+    cells = (
+        f"{line.limit:g}",
+        str(line.gap),
+        f"{line.solved:.0%}",
+        f"{line.vehicles:.1f}",
+        f"{line.seconds:.2f}{'!' if line.late else ''}",
+        f"{line.slowest:.2f}",
+        f"{line.startup:.1f}",
+        f"{line.gflops:.1f}",
+    )
+    padded = zip(cells, COLUMNS[1:], strict=True)
+    return f"{name:<{LABEL}}" + "".join(
+        f"{cell:>{width}}" for cell, (_, width) in padded
+    )
+
+
+# --- files --------------------------------------------------------------------------
+
+
+def write_report(folder: Path, name: str, report: Report) -> list[Path]:
+    """Write NAME.txt, NAME.csv (a row per run), NAME.json and NAME.png."""
+    make_folder(folder)
+    paths = [folder / f"{name}{suffix}" for suffix in (".txt", ".csv", ".json", ".png")]
+    write_text(paths[0], table(report))
+    write_text(paths[1], _csv(report.rows))
+    write_json(paths[2], document(report))
+    write_figure(paths[3], lambda: _figure(report))
+    return paths
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Return everything but the single runs, for JSON."""
+    least, median, most = report.gflops
+    whole = {
+        "title": report.title,
+        "references": report.references,
+        "quality_only": report.quality_only,
+        "lines": [asdict(line) for line in report.lines],
+        "network_share": [asdict(share) for share in report.shares],
+        "not_run": report.not_run,
+        "no_answer": list(report.reasons),
+        "gflops": {"least": least, "median": median, "most": most},
+    }
+    cleaned: dict[str, Any] = _without_nan(whole)
+    return cleaned
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no nan: nothing is null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    stream = io.StringIO()
+    names = list(Row.__dataclass_fields__)
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return stream.getvalue()
+
+
+def _figure(report: Report) -> Figure:
+    """Gap against measured seconds; dashed lines are search-free."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 5), layout="constrained")
+    axes = figure.add_subplot()
+    methods = list(dict.fromkeys(line.method for line in report.lines))
+    for number, method in enumerate(methods):
+        lines = [
+            line for line in report.lines if line.method == method and line.gap.count
+        ]
+        if not lines:
+            continue
+        lines.sort(key=lambda line: line.seconds)
+        axes.errorbar(
+            [line.seconds for line in lines],
+            [line.gap.value for line in lines],
+            yerr=[0 if math.isnan(line.gap.half) else line.gap.half for line in lines],
+            color=PALETTE[number % len(PALETTE)],
+            linestyle="-" if lines[0].search else "--",
+            marker="o" if lines[0].search else "s",
+            markersize=4,
+            capsize=2,
+            label=method if len(method) <= LABEL else method[: LABEL - 3] + "...",
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds per instance (measured, mean)")
+    axes.set_ylabel("gap in %, 95 % interval")
+    axes.set_title(f"{report.title}\nagainst {report.references}", fontsize=10)
+    axes.grid(color=FAINT, alpha=0.3)
+    axes.legend(fontsize=8, title="dashed: search-free", title_fontsize=8)
+    return figure

@@ -1,0 +1,181 @@
+"""One instance decoded once, as the paper decodes: no search, no safe start.
+
+Seeds and costs from the network, transport plan, HiGHS, tours; then the judge. What
+is measured runs from arrays handed over to routes returned, in this process; start-up
+(imports, compilation, weights) is paid before the clock starts.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+
+import numpy as np
+
+from clusterfirst import __version__
+from clusterfirst.evidence.bench.run import Run, answer, matmul_rate
+from clusterfirst.evidence.paper.variants import Weights
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.neural import run_network
+from clusterfirst.solving.options import DecodingSettings, NeuralSettings
+from clusterfirst.solving.solver import warm_up
+from clusterfirst.stages.search_state import SearchState
+from clusterfirst.stages.tours.routing import TourSettings, improve
+
+NEURAL = "neural"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to run: a network with a decoding, or a classical method."""
+
+    method: str = NEURAL
+    model: str = ""  # name of the weights
+    assign: str = ""  # exact, sparse or hard
+    fleet: str = "kmin"  # or best: of K_min and K_min + 1
+    mip_gap: float = 0.001  # of the paper's appendix on testing
+    patience: float = 1.0  # times the usual seconds of an instance
+
+    def __str__(self) -> str:
+        if self.method != NEURAL:
+            return self.method
+        gap = "" if self.mip_gap == 0.001 else f" to {self.mip_gap:g}"
+        return f"{self.model} {self.assign}{gap} {self.fleet}"
+
+
+@dataclass(frozen=True)
+class ShotKey:
+    """The same key is the same run."""
+
+    digest: str  # of the instance
+    method: str
+    weights: str  # digest of the model folder
+    assign: str
+    fleet: str
+    mip_gap: float
+    seconds_allowed: float
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A run and what came of it; `cost` is None where there was no valid answer."""
+
+    digest: str
+    method: str
+    weights: str
+    assign: str
+    fleet: str
+    mip_gap: float
+    seconds_allowed: float
+    cost: float | None
+    vehicles: int | None
+    seconds: float
+    reached: float | None  # MIP gap proven by the assignment; None: no bound
+    repaired: int  # assignments that failed and were packed by our repair
+    gflops: float  # fp32 matmul right before
+    reason: str  # why there is no answer
+    at: str
+    version: str
+
+    @property
+    def key(self) -> ShotKey:
+        """What the run is."""
+        names = [field.name for field in fields(ShotKey)]
+        return ShotKey(**{name: getattr(self, name) for name in names})
+
+
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """Routes of the network, and what it said on the way."""
+
+    state: SearchState
+    solution: Solution
+    seconds: float
+
+
+def allowed(recipe: Recipe, seconds: float) -> float:
+    """Seconds of one instance; two fleet sizes get twice as many."""
+    return seconds * recipe.patience * (2 if recipe.fleet == "best" else 1)
+
+
+def key_of(
+    digest: str, recipe: Recipe, weights: Weights | None, seconds: float
+) -> ShotKey:
+    """The key under which the run is kept."""
+    return ShotKey(
+        digest,
+        recipe.method,
+        weights.digest if weights is not None else "",
+        recipe.assign,
+        recipe.fleet,
+        recipe.mip_gap,
+        allowed(recipe, seconds),
+    )
+
+
+def as_the_paper(recipe: Recipe, weights: Weights) -> NeuralSettings:
+    """The paper scores at the seeds it decodes, once."""
+    decoding = DecodingSettings(recipe.assign, recipe.fleet, mip_gap=recipe.mip_gap)
+    return NeuralSettings(decoding, weights.folder, moves=0)
+
+
+def decode(
+    instance: Instance, recipe: Recipe, weights: Weights, limit: float
+) -> Decoding | None:
+    """Let the network plan the routes; None if nothing feasible came of it."""
+    warm_up(NEURAL, weights.folder)
+    start = time.perf_counter()
+    copy = instance.replace()  # it has computed no distances yet
+    state = SearchState(copy, Deadline.after(limit))
+    run_network(state, as_the_paper(recipe, weights))
+    if state.best is None:
+        return None
+    routes = improve(copy, state.best, False, TourSettings(), state.deadline)
+    spent = time.perf_counter() - start
+    solution = Solution(route.tolist() for route in routes).canonical()
+    return Decoding(state, solution, spent)
+
+
+def shoot(
+    instance: Instance, recipe: Recipe, key: ShotKey, weights: Weights | None
+) -> Shot:
+    """Run once and judge."""
+    rate, limit = matmul_rate(), key.seconds_allowed
+    reached, repaired, reason = None, 0, ""
+    solution: Solution | None = None
+    if weights is None:
+        found = answer(Run(instance.replace(), recipe.method, limit, seed=0))
+        solution, spent, reason = found.routes, found.seconds, found.reason
+    else:
+        start = time.perf_counter()
+        decoded = decode(instance, recipe, weights, limit)
+        spent = time.perf_counter() - start
+        if decoded is None:
+            reason = "no feasible routes in time"
+        else:
+            solution, spent = decoded.solution, decoded.seconds
+            repaired = int(decoded.state.details.get("fallbacks", 0))
+            gap = decoded.state.details["assignment"].gap
+            reached = float(gap) if np.isfinite(gap) else None
+    cost = vehicles = None
+    if solution is not None:
+        verdict = judge(instance, solution)
+        if verdict.feasible:
+            cost, vehicles = verdict.cost, len(solution.routes)
+        else:
+            reason = str(verdict.violations[0])
+    return Shot(
+        **vars(key),
+        cost=cost,
+        vehicles=vehicles,
+        seconds=spent,
+        reached=reached,
+        repaired=repaired,
+        gflops=rate,
+        reason=reason,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+    )

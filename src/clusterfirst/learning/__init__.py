@@ -1,0 +1,1 @@
+"""Experts, their labels, and training."""

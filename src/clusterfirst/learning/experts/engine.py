@@ -1,0 +1,310 @@
+"""Map work over processes of this machine, or over a Ray cluster.
+
+Every process is a fresh interpreter (never a fork: torch, HiGHS and numba keep
+threads that do not survive one) that answers one call at a time over a private
+pipe. It does not see Ctrl-C, which is the parent's to handle, and the kernel ends it
+when the parent dies, however that happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, Generic, Literal, TypeVar
+
+from clusterfirst.problem.errors import InputError, Problem
+
+Task = TypeVar("Task")
+Value = TypeVar("Value")
+Engine = Literal["pool", "ray"]
+
+ATTEMPTS = 2  # a task whose process died is tried once more
+RAY_WINDOW = 2  # tasks in flight per Ray worker: one runs, one waits
+RAY_OBJECT_STORE = 80 * 2**20  # bytes; labels are a few hundred bytes each
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class ChildFailedError(Exception):
+    """A child process died, or was ended because its time was up."""
+
+
+class Child:
+    """One process that answers calls one at a time; a context manager.
+
+    Functions travel by name, so they must be importable in a fresh interpreter
+    (which need not import the caller's `__main__`, unlike multiprocessing's).
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = Pipe()
+        # One thread of linear algebra each: the parallelism is in the processes.
+        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        code = "from clusterfirst.learning.experts.engine import _serve; _serve()"
+        command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
+        # Children inherit the mask: Ctrl-C, which a terminal sends to all, is ours.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # native solvers print; answers use the pipe
+                env=environment | dict(os.environ) | {"PYTHONPATH": _search_path()},
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            theirs.close()
+        self.connection = ours
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def start(self, function: Callable[[Any], Any], argument: object) -> None:
+        """Send a call; fetch the answer with `result`."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send((function, argument))
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the answer; raise what the function raised.
+
+        When the process dies or `timeout` seconds pass, it is ended for good and
+        ChildFailedError says why.
+        """
+        try:
+            if not self.connection.poll(timeout):
+                self.close()
+                raise ChildFailedError(f"no answer after {timeout:g} s; it was ended")
+            failed, value = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)  # its own signal explains its death
+            self.close()
+            raise ChildFailedError(_cause_of_death(self._process.returncode)) from None
+        if failed:
+            raise value
+        return value
+
+    def call(
+        self, function: Callable[[Any], Any], argument: object, timeout: float
+    ) -> Any:
+        """`start`, then `result`."""
+        self.start(function, argument)
+        return self.result(timeout)
+
+    def close(self) -> None:
+        """End the process now; it holds nothing that could be lost."""
+        self._process.kill()
+        self._process.wait()
+        self.connection.close()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_own = threading.local()  # the guarding child of this thread
+
+
+def guarded_call(
+    function: Callable[[Any], Any], argument: object, timeout: float
+) -> Any:
+    """Call in a child process that is kept for the next call of this thread.
+
+    Native code that crashes or hangs takes only the child with it:
+    ChildFailedError, and the next call gets a new child.
+    """
+    child: Child | None = getattr(_own, "child", None)
+    if child is None or not child.alive() or child.connection.closed:
+        child = _own.child = Child()
+    try:
+        return child.call(function, argument, timeout)
+    except BaseException:
+        # After Ctrl-C an answer may still be on its way: never reuse that pipe.
+        child.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Task, Value]):
+    """What became of a task: its value, or why its process failed twice."""
+
+    task: Task
+    value: Value | None
+    failure: str = ""
+
+
+def map_tasks(
+    function: Callable[[Task], Value],
+    tasks: Iterable[Task],
+    *,
+    workers: int,
+    engine: Engine = "pool",
+) -> Iterator[Outcome[Task, Value]]:
+    """Yield outcomes as they come; tasks are drawn only as they are needed.
+
+    An exception of the function ends the map. `engine="ray"` uses the cluster that
+    RAY_ADDRESS names, or starts a small one on this machine.
+    """
+    if workers < 1:
+        rule = "at least 1 is needed"
+        raise InputError(Problem("E421", "workers", str(workers), rule))
+    if engine == "pool":
+        return _map_pool(function, tasks, workers)
+    if engine == "ray":
+        return _map_ray(function, tasks, workers)
+    raise InputError(Problem("E421", "engine", str(engine), "one of pool, ray"))
+
+
+def _map_pool(
+    function: Callable[[Task], Value], tasks: Iterable[Task], workers: int
+) -> Iterator[Outcome[Task, Value]]:
+    waiting = ((task, 1) for task in tasks)
+    idle: list[Child] = []
+    busy: dict[Connection, tuple[Child, Task, int]] = {}
+
+    def begin(task: Task, attempt: int) -> None:
+        child = idle.pop() if idle else Child()
+        child.start(function, task)
+        busy[child.connection] = child, task, attempt
+
+    try:
+        for task, attempt in waiting:
+            begin(task, attempt)
+            if len(busy) == workers:
+                break
+        while busy:
+            for ready in wait(list(busy)):
+                assert isinstance(ready, Connection)
+                child, task, attempt = busy.pop(ready)
+                try:
+                    outcome = Outcome[Task, Value](task, child.result())
+                    idle.append(child)
+                except ChildFailedError as failure:
+                    if attempt < ATTEMPTS:
+                        begin(task, attempt + 1)
+                        continue
+                    outcome = Outcome(task, None, str(failure))
+                # The worker gets its next task before the consumer gets this
+                # result: writing to disk costs the worker nothing.
+                for task, attempt in waiting:
+                    begin(task, attempt)
+                    break
+                yield outcome
+    finally:
+        for child in [*idle, *(child for child, _, _ in busy.values())]:
+            child.close()
+
+
+def _map_ray(
+    function: Callable[[Task], Value], tasks: Iterable[Task], workers: int
+) -> Iterator[Outcome[Task, Value]]:
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError as error:
+        rule = "Ray is not installed: pip install 'clusterfirst[ray]'"
+        raise InputError(Problem("E422", "engine", "ray", rule)) from error
+    started = not ray.is_initialized()
+    if started:
+        _start_ray(ray, workers)
+    remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(function)
+    running: dict[Any, Task] = {}
+    queue = iter(tasks)
+    try:
+        while True:
+            for task in queue:
+                running[remote.remote(task)] = task
+                if len(running) == RAY_WINDOW * workers:
+                    break
+            if not running:
+                return
+            ready, _ = ray.wait(list(running), num_returns=1)
+            task = running.pop(ready[0])
+            try:
+                yield Outcome(task, ray.get(ready[0]))
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                reason = str(error).strip().splitlines() or [type(error).__name__]
+                yield Outcome(task, None, reason[0])
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _start_ray(ray: Any, workers: int) -> None:
+    """Join the cluster that RAY_ADDRESS names, or start one on this machine."""
+    local: dict[str, Any] = {}
+    if "RAY_ADDRESS" not in os.environ:
+        local = {
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": RAY_OBJECT_STORE,
+            # Ray's default of 15 starves the experts on a machine with other work.
+            "_system_config": {"worker_niceness": 0},
+        }
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+
+
+def _search_path() -> str:
+    """Return sys.path for the child, so that it can import what we can."""
+    return os.pathsep.join(path or os.getcwd() for path in sys.path)
+
+
+def _cause_of_death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with exit code {code}"
+
+
+def _die_with_parent(parent: int) -> None:
+    """Let the kernel kill us when the thread that started us ends (Linux).
+
+    Elsewhere the closed pipe ends us after the current call.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        sys.exit(1)
+
+
+def _serve() -> None:
+    """Answer calls until the pipe closes; the main function of a child."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # some libraries lift the mask
+    connection = Connection(int(sys.argv[1]))
+    _die_with_parent(int(sys.argv[2]))
+    while True:
+        try:
+            function, argument = connection.recv()
+        except (EOFError, ConnectionError):  # our parent is gone: closed or reset
+            return
+        except Exception as error:  # a function that cannot be imported here
+            connection.send((True, error))
+            continue
+        try:
+            answer = (False, function(argument))
+        except Exception as error:
+            answer = (True, error)
+        try:
+            connection.send(answer)
+        except ConnectionError:
+            return
+        except Exception as error:  # an answer that cannot be pickled
+            connection.send((True, TypeError(f"cannot send the answer: {error}")))

@@ -1,0 +1,279 @@
+"""Making labels: expert solutions of drawn instances, resumable at any moment.
+
+There is no work list and no state: what is left to do is the asked range of
+indices minus what the shards hold. Workers return records and only this process
+writes, so a killed run loses at most the label each worker had in hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from clusterfirst.learning.experts.engine import Engine, Outcome, map_tasks
+from clusterfirst.learning.experts.hgs import (
+    HgsSettings,
+    require_hygese,
+    solve_with_hgs,
+)
+from clusterfirst.learning.experts.own_teacher import require_nothing, solve_with_polish
+from clusterfirst.learning.experts.pyvrp_teacher import require_pyvrp, solve_with_pyvrp
+from clusterfirst.learning.labels.importing import import_labels
+from clusterfirst.learning.labels.labelset import LabelSet, LabelView, read_labels
+from clusterfirst.learning.labels.records import (
+    FAILURE,
+    Identity,
+    Record,
+    heads,
+    identities,
+    of_solution,
+    preference,
+    well_formed,
+)
+from clusterfirst.learning.labels.shard_writer import ShardWriter, write_shards
+from clusterfirst.learning.labels.shards import read_shards
+from clusterfirst.learning.labels.sources import Source
+from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+
+__all__ = [
+    "LabelOptions",
+    "LabelProgress",
+    "LabelSet",
+    "LabelView",
+    "import_labels",
+    "label",
+    "label_of",
+    "merge",
+    "read_labels",
+]
+
+Teacher = Literal["hgs", "pyvrp", "polish"]
+EXPERTS = {
+    "hgs": (require_hygese, solve_with_hgs),
+    "pyvrp": (require_pyvrp, solve_with_pyvrp),
+    "polish": (require_nothing, solve_with_polish),
+}
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """What to make; exactly one of seconds and iterations per label.
+
+    Indices first .. first + count - 1, each with teacher seeds 1 .. seeds_per_instance
+    (several seeds give several good partitions). Machines that share the work take
+    ranges of their own and `merge` afterwards.
+    """
+
+    customers: int
+    count: int
+    seconds: float | None = None
+    iterations: int | None = None
+    workers: int = 1
+    first: int = 0
+    seeds_per_instance: int = 1
+    teacher: Teacher = "hgs"
+    engine: Engine = "pool"
+
+    def __post_init__(self) -> None:
+        whole = {"customers": 1, "count": 0, "first": 0, "seeds_per_instance": 1}
+        for name, least in whole.items():
+            if getattr(self, name) < least:
+                rule = f"at least {least} is needed"
+                where = name.replace("_", "-")
+                raise InputError(Problem("E423", where, str(getattr(self, name)), rule))
+        if self.teacher not in EXPERTS:
+            rule = f"one of {', '.join(EXPERTS)}"
+            raise InputError(Problem("E423", "teacher", str(self.teacher), rule))
+        _ = self.budget  # checks seconds and iterations
+
+    @property
+    def budget(self) -> HgsSettings:
+        """Seconds or iterations, with the first seed."""
+        return HgsSettings(seconds=self.seconds, iterations=self.iterations)
+
+
+@dataclass(frozen=True)
+class LabelProgress:
+    """Where a labelling run stands."""
+
+    total: int  # labels asked for
+    found: int  # of these, there before this run
+    made: int = 0
+    failed: int = 0
+    elapsed: float = 0.0  # seconds of this run
+    last_failure: str = ""
+    efficiency: float | None = None  # labels/s as a share of workers / seconds
+
+    @property
+    def rate(self) -> float:
+        """Labels per second of this run."""
+        return self.made / self.elapsed if self.elapsed > 0 else 0.0
+
+    @property
+    def left(self) -> float:
+        """Estimated seconds to go; 0 while nothing is known."""
+        missing = self.total - self.found - self.made - self.failed
+        return missing / self.rate if self.rate > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class _LabelTask:
+    source: Source
+    customers: int
+    index: int
+    teacher: Teacher
+    settings: HgsSettings
+
+
+def label(
+    source: Source,
+    out: str | Path,
+    options: LabelOptions,
+    on_progress: Callable[[LabelProgress], None] | None = None,
+) -> LabelProgress:
+    """Make the labels that `out` does not hold yet; return how it ended.
+
+    Labels in the folder with the same teacher and seed and at least this budget
+    count as made; failures are tried again. Ctrl-C and kills lose nothing: run
+    again to continue.
+    """
+    EXPERTS[options.teacher][0]()
+    if options.count:
+        source.draw(options.customers, options.first)  # a wrong size is said at once
+        source.draw(options.customers, options.first + options.count - 1)
+    with ShardWriter(Path(out), source) as writer:
+        had = _held(Path(out), source, options)
+        total = options.count * options.seeds_per_instance
+        tasks = [task for task in _tasks(source, options) if _id(task) not in had]
+        progress = LabelProgress(total, total - len(tasks))
+        if on_progress:
+            on_progress(progress)
+        begin = time.perf_counter()
+        for outcome in map_tasks(
+            solve_task, tasks, workers=options.workers, engine=options.engine
+        ):
+            record = outcome.value or _failure(outcome)
+            writer.append(record.encode())
+            progress = replace(
+                progress,
+                made=progress.made + (not record.failure),
+                failed=progress.failed + bool(record.failure),
+                last_failure=record.failure or progress.last_failure,
+                elapsed=time.perf_counter() - begin,
+            )
+            if options.seconds is not None:
+                ideal = options.workers / options.seconds
+                progress = replace(progress, efficiency=progress.rate / ideal)
+            if on_progress:
+                on_progress(progress)
+    return progress
+
+
+def solve_task(task: _LabelTask) -> Record:
+    """Draw one instance and ask the expert; in a worker process."""
+    instance = task.source.draw(task.customers, task.index)
+    solve = EXPERTS[task.teacher][1]
+    try:
+        solution = solve(instance, task.settings)
+    except NotFoundInTimeError as error:
+        return replace(_blank(task), failure=str(error))
+    return label_of(instance, solution, task.index, task.teacher, task.settings)
+
+
+def label_of(
+    instance: Instance,
+    solution: Solution,
+    index: int,
+    teacher: str,
+    settings: HgsSettings,
+) -> Record:
+    """Return the record of a solution, judged once more; InputError if it is wrong."""
+    solution = solution.canonical()
+    verdict = judge(instance, solution)
+    if not verdict.feasible:
+        raise InputError(verdict.violations, source=instance.name)
+    route, place = of_solution(solution, instance.num_customers)
+    return Record(
+        customers=instance.num_customers,
+        index=index,
+        teacher=teacher,
+        settings=settings,
+        cost=verdict.cost,
+        route=route,
+        place=place,
+    )
+
+
+def _tasks(source: Source, options: LabelOptions) -> Iterator[_LabelTask]:
+    for index in range(options.first, options.first + options.count):
+        for seed in range(1, options.seeds_per_instance + 1):
+            settings = replace(options.budget, seed=seed)
+            yield _LabelTask(
+                source, options.customers, index, options.teacher, settings
+            )
+
+
+def _blank(task: _LabelTask) -> Record:
+    return Record(task.customers, task.index, task.teacher, task.settings)
+
+
+def _failure(outcome: Outcome[_LabelTask, Record]) -> Record:
+    return replace(_blank(outcome.task), failure=outcome.failure or "no answer")
+
+
+def _id(task: _LabelTask) -> Identity:
+    return _blank(task).identity
+
+
+def _held(folder: Path, source: Source, options: LabelOptions) -> set[Identity]:
+    """Identities of the labels that need not be made again."""
+    held: set[Identity] = set()
+    for found, bodies in read_shards(folder):
+        if found.key == source.key:
+            bodies = well_formed(bodies, stored=False)
+            head = heads(bodies)
+            enough = (
+                head["iterations"] >= options.iterations
+                if options.iterations is not None
+                else head["seconds"] >= options.seconds
+            ) & (head["kind"] != FAILURE)
+            held.update(itertools.compress(identities(bodies), enough.tolist()))
+    return held
+
+
+def merge(folders: Sequence[str | Path], out: str | Path) -> int:
+    """Write the labels of several folders into a new one; return their number.
+
+    One record per instance, teacher and seed: the cheapest, a failure only if there
+    is no label. The order of folders does not matter, nor does merging twice: the
+    bytes are the same.
+    """
+    target = Path(out)
+    if target.exists() and any(target.iterdir()):
+        rule = "a new or empty folder is needed"
+        raise InputError(Problem("E711", "out", str(out), rule))
+    sources: dict[str, Source] = {}
+    best: dict[str, dict[Identity, bytes]] = {}
+    for folder in folders:
+        for source, bodies in read_shards(Path(folder)):
+            # The name is for people; the smallest wins whatever the order.
+            other = sources.setdefault(source.key, source)
+            if source.name < other.name:
+                sources[source.key] = source
+            chosen = best.setdefault(source.key, {})
+            bodies = well_formed(bodies, stored=source.kind == "stored")
+            for identity, body in zip(identities(bodies), bodies, strict=True):
+                rival = chosen.get(identity)
+                if rival is None or preference(body) < preference(rival):
+                    chosen[identity] = body
+    written = 0
+    for key in sorted(best):
+        ordered = [best[key][identity] for identity in sorted(best[key])]
+        written += write_shards(target, sources[key], ordered)
+    return written

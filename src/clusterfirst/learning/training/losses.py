@@ -1,0 +1,164 @@
+"""The four losses of the paper (Section 2.2, 2.3 and Appendix E).
+
+L = L_seed + w L_con + L_BCE + L_OT. Each is a mean over the customers (or pairs)
+of a batch, so that the weights mean the same at every batch and instance size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clusterfirst.learning.training.batches import TrainBatch
+from clusterfirst.learning.training.own_seeds import with_own_seeds
+from clusterfirst.networks.cluster import ClusterOutput
+from clusterfirst.networks.layers import gather_rows
+from clusterfirst.networks.model import Router
+from clusterfirst.networks.seeds import TEMPERATURE, SeedOutput
+from clusterfirst.networks.transport import (
+    SinkhornSettings,
+    TransportProblem,
+    cost_per_customer,
+    cross_entropy,
+    plan_divergence,
+    sinkhorn,
+)
+
+FAR = 1e4  # cost of a seed that is no candidate: the plan puts no mass there
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """Weights and temperatures; the defaults are ours, `paper` overrides them."""
+
+    contrast_weight: float = 1.0  # the paper's 0.05 times its sum over N = 100 is 5
+    contrast_temperature: float = TEMPERATURE
+    bce: bool = True
+    transport: Literal["closed-form", "unrolled"] = "closed-form"
+    transport_weight: float = 1.0
+    per_customer: bool = False  # cost / q: the plan relaxes the decoded problem
+    epsilon: float = 0.01
+    iterations: int = 20
+    anneal_from: float | None = None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The terms, for the log, and the share of customers at their right seed."""
+
+    total: Tensor
+    seed: Tensor
+    contrast: Tensor
+    bce: Tensor
+    transport: Tensor
+    accuracy: Tensor
+
+
+def training_losses(
+    router: Router, batch: TrainBatch, settings: LossSettings
+) -> Losses:
+    """Forward pass with teacher-forced (or the model's own) seeds, and all losses."""
+    nodes = batch.nodes
+    encoded = router.encode(nodes)
+    if batch.own_seeds:
+        batch = with_own_seeds(batch, encoded, router.config.packing)
+    candidates = with_true_seed(router.candidates(nodes, batch.seeds), batch.route)
+    scored = router.score(encoded.hidden, nodes, batch.seeds, candidates)
+    real = nodes.real[:, 1:]
+    seed = functional.binary_cross_entropy_with_logits(
+        encoded.logit[:, 1:][real], batch.is_seed[real]
+    )
+    contrast = contrastive_loss(
+        encoded, batch, settings, listed=router.config.pack_neighbours
+    )
+    target = (scored.candidates == batch.route[..., None]) & scored.valid
+    bce = functional.binary_cross_entropy_with_logits(
+        scored.logit[scored.valid], target[scored.valid].float()
+    )
+    transport = transport_loss(scored, batch, settings)
+    total = (
+        seed
+        + settings.contrast_weight * contrast
+        + (bce if settings.bce else 0.0)
+        + settings.transport_weight * transport
+    )
+    guess = scored.cost.masked_fill(~scored.valid, torch.inf).argmin(dim=-1)
+    right = target.gather(-1, guess[..., None])[..., 0]
+    return Losses(
+        total,
+        seed.detach(),
+        contrast.detach(),
+        bce.detach(),
+        transport.detach(),
+        right[real].float().mean(),
+    )
+
+
+def with_true_seed(candidates: Tensor, route: Tensor) -> Tensor:
+    """Put the expert's seed in the last place where the nearest ones leave it out."""
+    missing = (candidates != route[..., None]).all(dim=-1) & (route >= 0)
+    last = torch.where(missing, route, candidates[..., -1])
+    return torch.cat([candidates[..., :-1], last[..., None]], dim=-1)
+
+
+def contrastive_loss(
+    encoded: SeedOutput, batch: TrainBatch, settings: LossSettings, *, listed: bool
+) -> Tensor:
+    """Supervised contrastive loss, the mean over positives outside the log.
+
+    Over all pairs of an instance as printed, or (`listed`) over each customer's
+    neighbour list, which is what decoding packs from. Anchors without a positive
+    have no term; the mean over anchors stands for the paper's sum, so that the
+    weight does not depend on the size of an instance.
+    """
+    z = encoded.contrast[:, 1:]
+    route = batch.route
+    if listed:
+        index = batch.nodes.lists.index[:, 1:, 2:]
+        seen = batch.nodes.lists.valid[:, 1:, 2:]
+        # All pairs in one product, then the listed ones: gathering vectors first takes
+        # a tenth of a whole training step.
+        logits = (z @ encoded.contrast.transpose(1, 2)).gather(-1, index)  # (B, N, L)
+        same = gather_rows(functional.pad(route, (1, 0), value=-2), index)
+        positive = (same == route[..., None]) & seen
+    else:
+        logits = z @ z.transpose(1, 2)
+        itself = torch.eye(z.shape[1], dtype=torch.bool, device=z.device)
+        seen = (route >= 0)[:, None] & ~itself
+        positive = (route[:, :, None] == route[:, None]) & seen
+    positive = positive & (route >= 0)[..., None]
+    logits = (logits / settings.contrast_temperature).masked_fill(~seen, -1e9)
+    log_share = logits - logits.logsumexp(dim=-1, keepdim=True)
+    count = positive.sum(dim=-1)
+    anchors = count > 0
+    mean = (log_share * positive).sum(dim=-1) / count.clamp(min=1)
+    return -(mean * anchors).sum() / anchors.sum().clamp(min=1)
+
+
+def transport_loss(
+    scored: ClusterOutput, batch: TrainBatch, settings: LossSettings
+) -> Tensor:
+    """Cross-entropy between the expert's plan and the entropic one, per customer."""
+    B, N, _ = scored.cost.shape
+    K = batch.seeds.index.shape[1]
+    real = batch.nodes.real[:, 1:]
+    far = torch.full((B, N, K), FAR, device=scored.cost.device)
+    index = torch.where(scored.valid, scored.candidates, 0)
+    nearer = torch.where(scored.valid, scored.cost - FAR, 0.0)
+    cost = far.scatter_add(-1, index, nearer)  # (B, N, K)
+    share = batch.nodes.demand[:, 1:] * real
+    if settings.per_customer:
+        cost = cost_per_customer(cost, share)
+    problem = TransportProblem(cost, share, batch.slack, batch.seeds.real, real)
+    sinkhorn_settings = SinkhornSettings(
+        settings.epsilon, settings.iterations, anneal_from=settings.anneal_from
+    )
+    if settings.transport == "unrolled":
+        each = cross_entropy(sinkhorn(problem, sinkhorn_settings), batch.route)
+        return each.mean()
+    each = plan_divergence(problem, batch.route, sinkhorn_settings)
+    return (each / share.sum(dim=1).clamp(min=1e-6)).mean()

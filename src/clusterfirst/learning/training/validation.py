@@ -1,0 +1,128 @@
+"""How good a model is: the solved gap, on instances it never trains on.
+
+Decode, tour, judge, and compare with HGS; the losses alone do not tell. Instances
+come from a seed of their own, and their references are kept on disk as labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from clusterfirst.learning.labels.making import (
+    LabelOptions,
+    LabelProgress,
+    label,
+    read_labels,
+)
+from clusterfirst.learning.labels.sources import Source, city_days, uniform, world
+from clusterfirst.networks.model import Router
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import FloatArray, Instance
+from clusterfirst.solving.many import Answer, decode_all
+from clusterfirst.solving.solver import Result
+
+SEED = 0x5EED_0F_7A11D  # of validation instances; no label is drawn from it
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Instances and what HGS needs for them."""
+
+    instances: Sequence[Instance]
+    costs: FloatArray
+
+
+@dataclass(frozen=True)
+class SolvedGap:
+    """Cost over reference, minus 1, of each instance; nan where none was found."""
+
+    each: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """Mean over the instances that were solved; nan if none was."""
+        solved = self.each[~np.isnan(self.each)]
+        return float(solved.mean()) if len(solved) else float("nan")
+
+    @property
+    def unsolved(self) -> float:
+        """Share of the instances without a feasible answer."""
+        return float(np.isnan(self.each).mean())
+
+
+@dataclass(frozen=True)
+class ValidationPlan:
+    """How many instances of which size, and how long the reference may search."""
+
+    customers: int = 100
+    count: int = 100
+    seconds: float = 1.0
+    workers: int = 1
+
+
+def validation_source(source: Source) -> Source:
+    """The same family of instances, drawn from the seed of validation."""
+    if source.city is not None:
+        return city_days(
+            source.city, seed=SEED, capacity=source.capacity, demand=source.demand
+        )
+    if source.kind == "uniform":
+        return uniform(seed=SEED, capacity=source.capacity)
+    return world(seed=SEED)
+
+
+def make_validation(
+    source: Source,
+    plan: ValidationPlan,
+    cache: Path,
+    on_progress: Callable[[LabelProgress], None] | None = None,
+) -> Validation:
+    """Draw instances like those of `source`; references are made once, then read."""
+    own = validation_source(source)
+    folder = cache / f"{own.key}-n{plan.customers}-{plan.seconds:g}s"
+    options = LabelOptions(
+        customers=plan.customers,
+        count=plan.count,
+        seconds=plan.seconds,
+        workers=plan.workers,
+    )
+    label(own, folder, options, on_progress)
+    found = read_labels(folder)
+    group = found.groups.get(plan.customers)
+    chosen = [] if group is None else np.flatnonzero(group.index < plan.count).tolist()
+    if group is None or not chosen:
+        rule = "HGS found no reference; validate without, or with other instances"
+        raise InputError(Problem("E711", "validation", str(folder), rule))
+    return Validation([found.instance(i) for i in chosen], group.cost[chosen])
+
+
+def solved_gap(router: Router, validation: Validation) -> SolvedGap:
+    """Decode every instance as `solve --no-polish` does; the clock is not looked at.
+
+    Uses no random number of the training's, so that validating never changes a run.
+    """
+    was_training = router.training
+    answers = decode_all(router, validation.instances)
+    router.train(was_training)
+    costs = np.array([_own_cost(answer) for answer in answers])
+    return SolvedGap(costs / validation.costs - 1)
+
+
+def _own_cost(answer: Answer) -> float:
+    """The judged cost; nan where the network had no answer and another was given."""
+    if not isinstance(answer, Result) or "instead" in answer.details:
+        return float("nan")
+    return answer.verdict.cost
+
+
+def first_source(sources: Sequence[Source]) -> Source:
+    """The source to validate on: the first whose instances can be drawn."""
+    for source in sources:
+        if source.kind != "public":
+            return replace(source, seed=0)
+    rule = "a public set is for reporting, never for choosing; validate on a city"
+    raise InputError(Problem("E424", "validation", sources[0].name, rule))

@@ -1,0 +1,1 @@
+"""The problem: instances, distances, solutions and their judge, cities, draws."""

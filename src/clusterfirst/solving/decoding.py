@@ -1,0 +1,185 @@
+"""From scores to routes: assignment -> repair -> tours, for any scorer.
+
+Fisher-Jaikumar and the network go through the same functions, so that a difference
+between them is a difference of seeds and costs and of nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.solving.options import DecodingSettings, SolveOptions
+from clusterfirst.stages.assignment.closing import only_open, open_vehicles
+from clusterfirst.stages.assignment.fast import FastSettings, assign_fast
+from clusterfirst.stages.assignment.highs import (
+    AssignSettings,
+    assign_exact,
+    assign_hard,
+    assign_quick,
+    assign_sparse,
+)
+from clusterfirst.stages.assignment.packing import packing_bound, repair
+from clusterfirst.stages.assignment.prices import EXACT_UP_TO
+from clusterfirst.stages.assignment.problem import Assignment, AssignProblem
+from clusterfirst.stages.scores import Decoded, Scores, ScoreStream
+from clusterfirst.stages.search_state import SearchState, fleet_limit
+from clusterfirst.stages.tours.routing import QUICK, improve, members
+
+SEARCH_EFFORT = 10  # many rounds of quick assignments beat few thorough ones
+
+
+def fisher_jaikumar(state: SearchState, options: SolveOptions) -> None:
+    """Fisher-Jaikumar through the shared stages, best of many seeds."""
+    from clusterfirst.stages.classical.fisher_jaikumar import fisher_jaikumar as stream
+
+    settings = replace(options.decoding, effort=SEARCH_EFFORT)
+    rng = np.random.default_rng(settings.seed)
+    sizes = fleets(state.instance, settings)
+    run_stream(state, stream(state.instance, sizes, rng), settings)
+
+
+def fleets(instance: Instance, settings: DecodingSettings) -> list[int]:
+    """Numbers of vehicles to try, in this order: K_min and K_min + 1 (Section 3).
+
+    Vehicles that are nearly full leave the fast assignment so little choice that a
+    third number, K_min + 2, is tried as well; the cheapest routes win. "kmin" asks for
+    K_min alone, and large fleets get no other: the time is better spent on moved seeds.
+    """
+    demands, capacity = instance.demand_units[1:], instance.capacity_units
+    fewest = max(packing_bound(demands, capacity), 1)
+    sizes = [fewest]
+    fast = settings.assign == "fast"
+    if settings.fleet == "best" and not (fast and fewest >= settings.many_vehicles):
+        tight = int(demands.sum()) > settings.tight * fewest * capacity
+        extra = 2 if tight and fast else 1
+        sizes += [fewest + more for more in range(1, extra + 1)]
+    return sorted({min(size, fleet_limit(instance)) for size in sizes})
+
+
+def run_stream(
+    state: SearchState, stream: ScoreStream, settings: DecodingSettings
+) -> list[Decoded]:
+    """Decode scores until the stream or the time ends; return what became of them."""
+    decoded: list[Decoded] = []
+    try:
+        with state.stage("scores"):
+            scores = next(stream)
+        while True:
+            found = decode(state, scores, settings)
+            decoded += [] if found is None else [found]
+            state.end_round()
+            if state.finished:
+                return decoded
+            with state.stage("scores"):
+                scores = stream.send(found)
+    except StopIteration:
+        return decoded
+
+
+def decode(
+    state: SearchState, scores: Scores, settings: DecodingSettings
+) -> Decoded | None:
+    """Assignment -> repair -> tours; the routes are offered and returned."""
+    instance = state.instance
+    problem = AssignProblem(
+        scores.cost,
+        instance.demand_units[1:],
+        instance.capacity_units,
+        len(scores.seeds),
+        scores.candidates,
+    )
+    with state.stage("assign"):
+        if scores.vehicles is not None and scores.vehicles < len(scores.seeds):
+            soon = state.deadline.share(settings.closing_share)
+            kept = open_vehicles(problem, scores.vehicles, fleet_limit(instance), soon)
+            problem = only_open(problem, kept)
+            seeds = scores.seeds[kept]
+            scores = Scores(seeds, problem.cost, problem.candidates)
+        answer = _assigned(state, problem, scores, settings)
+        labels, forced = answer.labels, 0
+        if not math.isfinite(answer.cost):
+            if state.best is not None and state.deadline.passed():
+                return None
+            fallbacks = state.details.get("fallbacks", 0) + 1
+            state.details["fallbacks"] = fallbacks
+            near = answer.nearly
+            repaired = repair(problem, fleet_limit(instance), state.deadline, near)
+            if repaired is None:
+                return None
+            labels = repaired
+            forced = len(labels) if near is None else int((labels != near).sum())
+    with state.stage("tours"):
+        routes = improve(instance, members(labels), True, QUICK, state.deadline)
+    before = state.best_cost
+    cost = state.offer(routes)
+    if cost < before:
+        state.details.update(scores=scores, labels=labels, assignment=answer)
+    return Decoded(labels, routes, cost, forced)
+
+
+def _fast(
+    state: SearchState, problem: AssignProblem, settings: DecodingSettings
+) -> Assignment:
+    """The fast assignment; where that finds nothing, prices and exchanges.
+
+    Large instances go on to the repair instead: there the second try took four times
+    as long as the first and gave longer routes than the repair (LOG.md).
+    """
+    again = state.instance.num_customers <= settings.quick_up_to
+    share = settings.fast_share if again else 1 - settings.repair_share
+    soon, seed = state.deadline.share(share), settings.seed % 2**31
+    answer = assign_fast(problem, FastSettings(seed, settings.effort), soon)
+    if math.isfinite(answer.cost) or state.deadline.passed() or not again:
+        return answer
+    mip = _mip_settings(state, settings)
+    return assign_quick(problem, mip, state.deadline.share(settings.fast_share))
+
+
+def _mip_settings(state: SearchState, settings: DecodingSettings) -> AssignSettings:
+    """By the clock, or by nodes where none runs."""
+    chosen = AssignSettings(settings.mip_gap, seed=settings.seed % 2**31)
+    if state.deadline.left() < math.inf:
+        return chosen
+    return replace(chosen, seconds=math.inf, max_nodes=settings.max_nodes)
+
+
+def warm_fallbacks(toy: Instance) -> None:
+    """Compile what runs only on large instances or when an assignment fails."""
+    cost = toy.distances[1:, 1:4].copy()
+    problem = AssignProblem(cost, toy.demand_units[1:], toy.capacity_units, 3)
+    assign_quick(problem, AssignSettings(), Deadline.never())
+    many = np.ones(EXACT_UP_TO + 1, dtype=np.int64)  # so that flow is pushed
+    rising = np.broadcast_to([1.0, 2.0], (len(many), 2))
+    crowd = AssignProblem(rising, many, len(many) - 1, 2)
+    assign_fast(crowd, FastSettings(effort=1), Deadline.never())
+    open_vehicles(crowd, 1, 2, Deadline.never())
+    repair(problem, toy.num_customers, Deadline.never())
+
+
+def _assigned(
+    state: SearchState,
+    problem: AssignProblem,
+    scores: Scores,
+    settings: DecodingSettings,
+) -> Assignment:
+    if settings.assign == "fast":
+        return _fast(state, problem, settings)
+    mip = _mip_settings(state, settings)
+    deadline = state.deadline.share(settings.assign_share)
+    if settings.assign == "exact":
+        return assign_exact(problem, mip, deadline)
+    plan = scores.plan
+    if plan is not None and scores.candidates is not None:
+        plan = np.take_along_axis(plan, np.maximum(scores.candidates, 0), axis=1)
+    if settings.assign == "sparse":
+        return assign_sparse(problem, plan, mip, deadline)
+    if plan is None:
+        rule = "hard assignment needs a transport plan, and this method has none"
+        raise InputError(Problem("E404", "assign", "hard", rule))
+    return assign_hard(problem, plan, mip, deadline)

@@ -1,0 +1,169 @@
+"""The network as a method: what it is asked for, fleet by fleet and shot by shot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import replace
+
+import numpy as np
+
+from clusterfirst.networks.model_folder import load_model
+from clusterfirst.networks.neural import (
+    DEFAULT_MODEL,
+    NeuralScorer,
+    transport_plan,
+)
+from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.solving.decoding import fleets, run_stream
+from clusterfirst.solving.options import NeuralSettings, SolveOptions
+from clusterfirst.stages.moved_seeds import centres
+from clusterfirst.stages.scores import Decoded, Scores, ScoreStream
+from clusterfirst.stages.search_state import SearchState, fleet_limit
+
+MIRRORS = 8
+SHOTS_NOTED = 20  # answers that get a line of their own in the notes
+
+
+def neural(state: SearchState, options: SolveOptions) -> None:
+    """The network as a method of `solve`."""
+    run_network(state, options.neural)
+
+
+def run_network(state: SearchState, settings: NeuralSettings) -> None:
+    """The network's seeds and costs, once per fleet size and shot: no search."""
+    with state.stage("encode"):
+        model = load_model(settings.model or DEFAULT_MODEL)
+        borrow = settings.new_locations == "nearest"
+        rows = model.rows_of(state.instance, borrow=borrow)
+        state.notes.extend(model.outside(state.instance))
+        scorer = NeuralScorer(model.router, state.instance, rows, settings.threads)
+    stream = _each_shot(state, scorer, settings)
+    if settings.shots == 1:
+        run_stream(state, stream, settings.decoding)
+        return
+    until = state.deadline
+    state.deadline = until.share(settings.shots_before_pool)
+    found = run_stream(state, stream, settings.decoding)
+    state.deadline = until
+    _recombine(state, [one for one in found if math.isfinite(one.cost)])
+
+
+def _recombine(state: SearchState, found: list[Decoded]) -> None:
+    """Offer the best set of routes of all shots; note what each of them brought."""
+    from clusterfirst.stages.search.pool import recombine
+
+    for number, shot in enumerate(found[:SHOTS_NOTED], start=1):
+        state.notes.append(
+            f"answer {number} of the shots: cost {shot.cost:.8g}, "
+            f"{len(shot.routes)} routes"
+        )
+    if not found:
+        return
+    with state.stage("pool"):
+        answers = [[route.tolist() for route in shot.routes] for shot in found]
+        routes = recombine(state.instance, answers, state.deadline)
+        cost = state.offer([np.array(route, dtype=np.int64) for route in routes])
+    best = min(shot.cost for shot in found)
+    state.notes.append(
+        f"pool of {sum(map(len, answers))} routes from {len(found)} answers: cost "
+        f"{cost:.8g}, the best answer alone {best:.8g}"
+    )
+
+
+def _mirrored(instance: Instance, number: int) -> Instance:
+    """One of the eight symmetries of a square, within the day's own box."""
+    assert instance.coords is not None
+    points = instance.coords
+    flipped = points.min(axis=0) + points.max(axis=0) - points
+    points = np.where([bool(number & 1), bool(number & 2)], flipped, points)
+    points = points[:, ::-1] if number & 4 else points
+    return Instance(instance.demands, instance.capacity, coords=points)
+
+
+def _each_shot(
+    state: SearchState, plain: NeuralScorer, settings: NeuralSettings
+) -> ScoreStream:
+    """Yield scores for each shot and fleet, and at moved seeds."""
+    # Raw coordinates are not invariant: mirrored copies of the map are other shots.
+    raw = plain.router.config.input == "xy" and state.instance.metric == "euclidean"
+    for shot in range(settings.shots):
+        scorer = plain
+        if raw and shot % MIRRORS:
+            view = _mirrored(state.instance, shot % MIRRORS)
+            scorer = NeuralScorer(plain.router, view, threads=settings.threads)
+        asked = requests(state.instance, settings)
+        request = next(asked)
+        while request is not None:
+            if isinstance(request, int):
+                noise = settings.shot_noise if shot else 0.0
+                wanted = seeds_for(state.instance, request, settings)
+                scores = scorer(wanted, noise, state.seed + shot)
+                scores = replace(scores, vehicles=request)
+            else:
+                scores = scorer.at(request)
+            found = yield _with_plan(state, scores, settings)
+            request = asked.send((scores, found))
+
+
+# What to decode next: scores for a fleet size, or at given seeds. None: nothing.
+Request = int | IntArray | None
+Tried = tuple[Scores, Decoded | None]
+Requests = Generator[Request, Tried, None]
+
+
+def seeds_for(instance: Instance, vehicles: int, settings: NeuralSettings) -> int:
+    """How many seeds to decode for a fleet; those to spare are closed (closing.py)."""
+    n, shares = instance.num_customers, settings.spare
+    if settings.decoding.assign != "fast":
+        return vehicles
+    spare = max((share for least, share in shares if n >= least), default=0.0)
+    return min(n, vehicles + math.ceil(spare * vehicles))
+
+
+def requests(instance: Instance, settings: NeuralSettings) -> Requests:
+    """Ask for scores at each fleet size, then at moved seeds.
+
+    It is sent what was decoded and what became of it. A decoded seed between two routes
+    was a mistake, which scoring again at the middles of the routes it led to repairs;
+    middles beat the far ends that the networks decode (LOG.md). Where few large
+    customers fill the vehicles no assignment may exist near K_min: then the fleet grows
+    until one does, unless as few vehicles as possible were asked for.
+    """
+    limit = fleet_limit(instance)
+    tried: list[Tried] = []
+    for size in fleets(instance, settings.decoding):
+        tried.append((yield size))
+    for _ in range(settings.more_fleets if settings.decoding.fleet == "best" else 0):
+        if size == limit or not all(_forced(one, settings) for one in tried):
+            break
+        size = min(size + math.ceil(settings.fleet_step * size), limit)
+        tried.append((yield size))
+    moving = sorted(tried, key=_cost)
+    enough = (1 + settings.worth_moving) * _cost(moving[0])
+    moving = [one for one in moving if _cost(one) <= enough]
+    for _ in range(settings.moves):
+        for number, (scores, found) in enumerate(moving):
+            moved = scores.seeds if found is None else centres(instance, found)
+            if set(moved.tolist()) != set(scores.seeds.tolist()):
+                moving[number] = yield moved
+    yield None
+
+
+def _forced(one: Tried, settings: NeuralSettings) -> bool:
+    """Whether there was no assignment at this fleet size, not even nearly."""
+    found = one[1]
+    return found is None or found.forced > settings.few_forced * len(found.labels)
+
+
+def _cost(one: Tried) -> float:
+    found = one[1]
+    return math.inf if found is None else found.cost
+
+
+def _with_plan(state: SearchState, scores: Scores, settings: NeuralSettings) -> Scores:
+    """Add the transport plan where the assignment asks for one."""
+    if settings.decoding.assign not in ("sparse", "hard"):
+        return scores
+    soon = state.deadline.share(settings.plan_share)
+    return replace(scores, plan=transport_plan(state.instance, scores, deadline=soon))

@@ -1,0 +1,183 @@
+"""What to run and when to stop: the options of `solve`, checked when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.solving.method import METHODS, Kind, find_method
+
+ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
+FLEETS = ("kmin", "best")
+NEW_LOCATIONS = ("refuse", "nearest")
+DEFAULT_METHOD = "fisher-jaikumar"
+TIME_LIMITS = (0.05, 86_400.0)
+MOST_SHOTS = 1000
+MOST_MOVES = 100
+
+
+@dataclass(frozen=True)
+class DecodingSettings:
+    """How scores become routes: fleets, assignment, repair."""
+
+    assign: str = "fast"
+    fleet: str = "best"
+    seed: int = 0
+    effort: int = 100  # of one fast assignment: exchanges proposed per customer
+    mip_gap: float = 0.001  # at which exact, sparse and hard assignments may stop
+    max_nodes: int = 200  # branch-and-bound nodes of one when no clock runs
+    assign_share: float = 0.4  # of the time left, for one of them
+    fast_share: float = 0.5  # of the time left, so that a failure leaves another try
+    quick_up_to: int = 2000  # customers; above, a failed assignment is repaired
+    repair_share: float = 0.2  # of the time left, for that repair
+    closing_share: float = 0.3  # of the time left, to choose among seeds to spare
+    tight: float = 0.985  # load of K_min vehicles above which K_min + 2 is tried too
+    many_vehicles: int = 200  # of which one more makes no difference
+
+
+@dataclass(frozen=True)
+class NeuralSettings:
+    """What the network is asked for: weights, seed sets, fleets, moved seeds."""
+
+    decoding: DecodingSettings = DecodingSettings()
+    model: str | None = None  # a name or a folder; None: the default model
+    shots: int = 1  # seed sets tried at each fleet size
+    moves: int = 2  # times the seeds move to the middles of the routes found
+    threads: int | None = None  # None: as many as torch is set to
+    new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
+    shot_noise: float = 0.5  # Gumbel noise on the seed logits after the first shot
+    shots_before_pool: float = 0.7  # of the time; the rest recombines their routes
+    plan_share: float = 0.3  # of the time left may go into one transport plan
+    more_fleets: int = 4  # larger fleets tried in turn if all before failed
+    fleet_step: float = 0.03
+    few_forced: float = 0.002  # of the customers; a fleet that forces more is too small
+    worth_moving: float = 0.03  # routes longer by this share are not tried further
+    # More seeds than vehicles from so many customers on, so that every quarter of a map
+    # has enough: N = 500 gains nothing, N = 100 loses half a point (LOG.md).
+    spare: tuple[tuple[int, float], ...] = ((1000, 0.09), (2000, 0.2))
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """What to run and when to stop.
+
+    Parameters
+    ----------
+    time_limit
+        Wall-clock seconds per instance; None: see `default_time_limit`.
+    iterations
+        Stop by counts instead: no clock is looked at (unless a time limit is given
+        too), and the same seed gives the same routes.
+    assign
+        exact, sparse, hard or fast; None: the method's own choice.
+    fleet
+        "kmin" uses as few vehicles as fit, "best" also one more, and two more where
+        the load is above 98.5 % (fast assignment).
+    polish
+        Improve the method's routes by local search until the time is up; peers run
+        as they are.
+    threads
+        Of the networks and the polish, whose answer depends on them with
+        `iterations`.
+    model
+        Weights for the neural method: a name or a folder.
+    shots
+        Of the neural method: seed sets to try at each fleet size, the first without
+        noise; the best set of all their routes is looked for.
+    recentre
+        Of the neural method: times the seeds move to the middles of the routes found
+        and everything is scored again; the best answer counts. 0 is the paper's way.
+    new_locations
+        What a model of one city does with locations it does not know: "refuse", or
+        "nearest" to borrow what it knows of the nearest one.
+    """
+
+    method: str = DEFAULT_METHOD
+    time_limit: float | None = None
+    iterations: int | None = None
+    seed: int = 0
+    assign: str | None = None
+    fleet: str = "best"
+    polish: bool = True
+    threads: int = 2
+    model: str | None = None
+    shots: int = 1
+    recentre: int = 2
+    new_locations: str = "refuse"
+
+    @property
+    def polishes(self) -> bool:
+        """Whether local search follows the method."""
+        return self.polish and not self.is_peer
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether somebody else's solver runs, as it is."""
+        method = find_method(self.method)
+        return method is not None and method.kind is Kind.PEER
+
+    @property
+    def decoding(self) -> DecodingSettings:
+        """How scores become routes."""
+        return DecodingSettings(self.assign or "fast", self.fleet, self.seed)
+
+    @property
+    def neural(self) -> NeuralSettings:
+        """What the network is asked for."""
+        return NeuralSettings(
+            self.decoding,
+            self.model,
+            self.shots,
+            self.recentre,
+            self.threads,
+            self.new_locations,
+        )
+
+    def __post_init__(self) -> None:
+        limit, count, threads = self.time_limit, self.iterations, self.threads
+        low, high = TIME_LIMITS
+        in_time = limit is None or (_is_number(limit) and low <= limit <= high)
+        countable = count is None or (_is_whole(count) and 1 <= count <= 10**12)
+        seeded = _is_whole(self.seed) and 0 <= self.seed < 2**63
+        assigns = self.assign is None or self.assign in ASSIGNMENTS
+        shots = _is_whole(self.shots) and 1 <= self.shots <= MOST_SHOTS
+        shots = shots and (self.shots == 1 or self.method == "neural")
+        moves = _is_whole(self.recentre) and 0 <= self.recentre <= MOST_MOVES
+        known = self.new_locations in NEW_LOCATIONS
+        checks = {
+            "method": (find_method(self.method) is not None, _one_of(METHODS)),
+            "time_limit": (in_time, f"{low:g} to {high:g} seconds"),
+            "iterations": (countable, "a whole number of at least 1"),
+            "seed": (seeded, "0 to 2^63-1"),
+            "assign": (assigns, _one_of(ASSIGNMENTS)),
+            "fleet": (self.fleet in FLEETS, _one_of(FLEETS)),
+            "threads": (_is_whole(threads) and 1 <= threads <= 64, "1 to 64"),
+            "shots": (shots, f"1 to {MOST_SHOTS}, above 1 for the method neural only"),
+            "recentre": (moves, f"0 to {MOST_MOVES}"),
+            "new_locations": (known, _one_of(NEW_LOCATIONS)),
+        }
+        problems = [
+            Problem(
+                "E402" if name == "time_limit" else "E404",
+                name,
+                str(getattr(self, name)),
+                rule,
+            )
+            for name, (good, rule) in checks.items()
+            if not good
+        ]
+        if problems:
+            raise InputError(problems)
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"one of {', '.join(names)}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

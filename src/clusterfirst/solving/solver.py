@@ -1,0 +1,357 @@
+"""`solve(instance, options) -> Result`: the only file that knows the order.
+
+Seeds and costs -> assignment -> repair -> tours -> judge; methods that build routes
+themselves join at the tours. What leaves passed the judge, and the time limit holds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
+from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.canonical import Canonical, canonical
+from clusterfirst.solving.decoding import warm_fallbacks
+from clusterfirst.solving.method import METHODS, OUTSIDE, Kind, find_method
+from clusterfirst.solving.options import (
+    ASSIGNMENTS,
+    DEFAULT_METHOD,
+    FLEETS,
+    TIME_LIMITS,
+    SolveOptions,
+)
+from clusterfirst.solving.result import Result
+from clusterfirst.solving.safe_start import safe_routes, some_packing
+from clusterfirst.stages.classical.exact import optimal_routes
+from clusterfirst.stages.search.repair import repair_routes
+from clusterfirst.stages.search_state import SearchState
+from clusterfirst.stages.tours.routing import Clusters, TourSettings, improve
+
+__all__ = [
+    "ASSIGNMENTS",
+    "FLEETS",
+    "METHODS",
+    "TIME_LIMITS",
+    "Result",
+    "SolveOptions",
+    "default_time_limit",
+    "solve",
+    "warm_up",
+]
+
+METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
+POLISH_AFTER = 0.15  # with polish the method gets this share instead
+SHOTS_SHARE = 0.5  # of METHOD_SHARE, polish or not, where several shots are asked for
+JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
+SAVINGS_FROM = 2000  # customers
+SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
+
+
+def default_time_limit(customers: int) -> float:
+    """1 second; above 1000 customers a millisecond each."""
+    return max(1.0, customers / 1000)
+
+
+def warm_up(method: str = "fisher-jaikumar", model: str | None = None) -> float:
+    """Load and compile what a method needs, once per process; return the seconds."""
+    start = time.perf_counter()
+    _warm_once(method, model)
+    return time.perf_counter() - start
+
+
+@cache
+def _warm_once(method: str, model: str | None) -> None:
+    """Run the method on a toy: every kernel gets compiled or loaded on the way."""
+    options = SolveOptions(method, iterations=3, model=model, new_locations="nearest")
+    if method.startswith(OUTSIDE):
+        return  # an outside program keeps nothing of ours warm
+    points = np.random.default_rng(0).random((41, 2))
+    toy = Instance(np.array([0] + [1, 2] * 20), capacity=30, coords=points)
+    _run_method(SearchState(toy, Deadline.never(), iterations=3), method, options)
+    if method == DEFAULT_METHOD:
+        _run_method(SearchState(toy, Deadline.never(), iterations=1), "savings")
+    safe_routes(toy, None, Deadline.after(1.0))
+    if not options.is_peer:
+        from clusterfirst.stages.search.polish import warm_up as warm_up_polish
+
+        warm_up_polish()
+    warm_fallbacks(toy)
+
+
+def solve(
+    instance: Instance,
+    options: SolveOptions | None = None,
+    *,
+    on_improvement: Callable[[float, Clusters], None] | None = None,
+    start: Sequence[Sequence[int]] | None = None,
+) -> Result:
+    """Plan routes; always a feasible answer that the judge accepted, or an error.
+
+    `on_improvement` is called with (cost, routes) whenever the answer gets better.
+    `start` may be anybody's routes, yesterday's for example: they are repaired, a note
+    says how and at what cost, and the answer is never worse. Raises InfeasibleError
+    when no solution exists (proven, in words) and NotFoundInTimeError when none was
+    found. Ctrl-C returns the best answer so far, marked as interrupted.
+    """
+    options = options or SolveOptions()
+    instance.require_feasible()
+    form = canonical(instance)
+    state = new_state(form, options)
+    if on_improvement is not None:
+        state.on_improvement = lambda c, routes: on_improvement(
+            c, form.to_given(routes)
+        )
+    if instance.num_customers < 1:
+        state.best, state.proof = [], "nobody to visit"
+        return _judged(state, form, options, interrupted=False)
+    startup = warm_up(options.method, options.model)
+    return replace(search(state, form, options, start=start), startup=startup)
+
+
+def new_state(form: Canonical, options: SolveOptions) -> SearchState:
+    """Return a search that has not begun; `start_clock` comes before any of it."""
+    return SearchState(
+        form.instance, Deadline.never(), options.seed, options.iterations
+    )
+
+
+def search(
+    state: SearchState,
+    form: Canonical,
+    options: SolveOptions,
+    *,
+    start: Sequence[Sequence[int]] | None = None,
+    method_done: bool = False,
+) -> Result:
+    """Search until the time is up and judge; `solve_many` has run the method before."""
+    begin = time.perf_counter()
+    earlier = sum(state.seconds.values())
+    whole = start_clock(state, options)
+    interrupted = False
+    try:
+        if start is not None:
+            _start_from(state, form, start)
+        _search(state, options, whole, method_done)
+    except KeyboardInterrupt:
+        if state.best is None:
+            raise
+        if not state.answered:
+            state.notes.append(f"W205 {options.method} had no answer yet: a safe one")
+        interrupted = True
+    result = _judged(state, form, options, interrupted)
+    spent = earlier + time.perf_counter() - begin
+    other = max(0.0, spent - sum(state.seconds.values()))
+    return replace(result, seconds={**state.seconds, "other": other})
+
+
+def start_clock(state: SearchState, options: SolveOptions) -> Deadline:
+    """Give the method its share of the time not spent yet; return the whole of it."""
+    customers = state.instance.num_customers
+    limit = options.time_limit
+    if limit is None and options.iterations is None:
+        limit = default_time_limit(customers)
+    whole = Deadline.never()
+    if limit is not None:
+        # The judge and the writing down of the answer come after the deadline.
+        spent = sum(state.seconds.values())
+        whole = Deadline.after(limit - spent - 0.01 - JUDGING * customers)
+    share = POLISH_AFTER if options.polishes else METHOD_SHARE
+    if options.shots > 1:
+        share = METHOD_SHARE * SHOTS_SHARE
+    state.deadline = whole.share(share)
+    return whole
+
+
+def _start_from(
+    state: SearchState, form: Canonical, start: Sequence[Sequence[int]]
+) -> None:
+    """Offer somebody's routes, made feasible for today, and say what that took."""
+    with state.stage("warm start"):
+        try:
+            routes, report = repair_routes(form.given, start, state.deadline)
+        except NotFoundInTimeError as error:
+            state.notes.append(f"the warm start could not be repaired: {error}")
+            return
+        ours = form.from_given(routes)
+        cost = state.offer([np.array(route, dtype=np.int64) for route in ours])
+        done = "as given" if report.clean else f"after its repair: {report}"
+        state.notes.append(f"warm start: cost {cost:.8g} {done}")
+
+
+def _search(
+    state: SearchState, options: SolveOptions, whole: Deadline, method_done: bool
+) -> None:
+    """A proof, or: a safe start, the method, then polish or better tours."""
+    if options.polishes and _proven(state):
+        return
+    packed = _packing(state)
+    safe = _safe_start(state, packed)
+    if not method_done:
+        name, rounds = _first_method(state, options)
+        state.start_rounds(rounds)
+        _run_method(state, name, options)
+    if not state.answered:
+        _fall_back(state, options, whole)
+        safe = safe or safe_routes(state.instance, packed, whole)
+    if safe is not None and (options.polishes or not state.answered):
+        state.offer(safe)  # without polish the answer is the method's, if it has one
+    if state.best is None:
+        rule = "no packing into them was found in time; infeasibility is not proven"
+        got = f"a limit of {state.instance.vehicles}"
+        raise NotFoundInTimeError(Problem("E204", "vehicles", got, rule))
+    if not (options.polishes and _polish(state, options, whole)):
+        _better_tours(state, whole)
+
+
+def _proven(state: SearchState) -> bool:
+    """Offer an optimal answer where one is known by formula."""
+    found = optimal_routes(state.instance)
+    if found is None:
+        return False
+    routes, state.proof = found
+    state.offer(routes)
+    return True
+
+
+def _packing(state: SearchState) -> IntArray | None:
+    """Some packing into a limited fleet; proves infeasibility where it can."""
+    if state.instance.vehicles is None:
+        return None
+    with state.stage("packing"):
+        return some_packing(state.instance, state.deadline)
+
+
+def _safe_start(state: SearchState, packed: IntArray | None) -> Clusters | None:
+    """Routes for a Ctrl-C or a failure, where the method may take long."""
+    large = state.instance.num_customers >= SAFE_FIRST
+    if state.best is not None or not (large or packed is not None):
+        return None
+    with state.stage("safe start"):
+        safe = safe_routes(state.instance, packed, state.deadline.share(0.2))
+        state.insure(safe)
+    return safe
+
+
+def _first_method(state: SearchState, options: SolveOptions) -> tuple[str, int | None]:
+    """The method that makes the start and its rounds: on large maps savings, once.
+
+    Fisher-Jaikumar needs long for one round there, and savings then polish is 0.7 to
+    1.4 % better at 2000 to 10,000 customers; at 1000 and below the two are equal
+    (LOG.md). Without polish the method is the one that was asked for.
+    """
+    large = state.instance.num_customers >= SAVINGS_FROM
+    if options.method != DEFAULT_METHOD or not options.polishes or not large:
+        return options.method, options.iterations
+    state.notes.append(
+        f"from {SAVINGS_FROM} customers on the polish starts from savings"
+    )
+    return "savings", 1
+
+
+def _fall_back(state: SearchState, options: SolveOptions, whole: Deadline) -> None:
+    """One round of savings where the method has no answer; say so.
+
+    Without it the answer of a network that needs longer than its share would be the
+    safe one: at N = 10,000 23 to 39 % longer than that of savings (0.4 s).
+    """
+    if options.method != "savings":
+        state.deadline = whole.share(METHOD_SHARE)
+        state.start_rounds(1)
+        _run_method(state, "savings")
+    given = "that of savings" if state.answered else "a safe one"
+    note = (
+        f"W205 {options.method} had no answer in its share of the time: this one is "
+        f"{given}; give it more by --time-limit"
+    )
+    state.notes.append(note)
+    state.details["instead"] = note
+
+
+def _run_method(
+    state: SearchState, name: str, options: SolveOptions | None = None
+) -> None:
+    method = find_method(name)
+    assert method is not None  # the options were checked
+    run = method.load()
+    if method.kind is Kind.SCORES:
+        run(state, options)
+    elif method.kind is Kind.PEER:
+        run(state, name)
+    else:
+        run(state)
+
+
+def _better_tours(state: SearchState, deadline: Deadline) -> None:
+    """Search within the routes only."""
+    assert state.best is not None
+    with state.stage("tours"):
+        improved = improve(state.instance, state.best, False, TourSettings(), deadline)
+        state.offer(improved)
+
+
+def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> bool:
+    """Search between the routes; False, with a note, where that is impossible."""
+    from clusterfirst.stages.search.polish import PolishSettings, polish
+
+    def offer(routes: list[list[int]], cost: float, seconds: float) -> None:
+        state.offer([np.array(route, dtype=np.int64) for route in routes])
+
+    assert state.best is not None
+    with state.stage("polish"):
+        settings = PolishSettings(options.seed, options.iterations, options.threads)
+        start = [route.tolist() for route in state.best]
+        try:
+            note = polish(state.instance, start, settings, deadline, offer).note
+        except InputError as error:  # a wrong start: `_judged` will see to it
+            note = f"not polished: {error}"
+    if note:
+        state.notes.append(note)
+    return not note
+
+
+def _judged(
+    state: SearchState, form: Canonical, options: SolveOptions, interrupted: bool
+) -> Result:
+    """Judge the best answer; an infeasible one is a bug that must not leave."""
+    assert state.best is not None
+    with state.stage("judge"):
+        solution = _solution(form, state.best)
+        verdict = judge(form.given, solution)
+        if not verdict.feasible:
+            state.notes.append(
+                f"the answer of {options.method} was wrong ({verdict.violations[0]}); "
+                "a safe answer is given instead; please report this"
+            )
+            packed = some_packing(state.instance, Deadline.after(1.0))
+            safe = safe_routes(state.instance, packed, Deadline.after(1.0))
+            solution = _solution(form, safe)
+            verdict = judge(form.given, solution)
+    status = "feasible; found by a heuristic, optimality is not proven"
+    if state.proof:
+        status = f"optimal: {state.proof}"
+    if interrupted:
+        status = "interrupted: the best answer so far"
+    return Result(
+        form.given,
+        solution,
+        verdict,
+        status,
+        options.method + ("+polish" if options.polishes else ""),
+        dict(state.seconds),
+        options.seed,
+        interrupted=interrupted,
+        notes=state.notes,
+        details=form.details_to_given(state.details),
+    )
+
+
+def _solution(form: Canonical, routes: Clusters) -> Solution:
+    given = form.to_given(routes)
+    return Solution(route.tolist() for route in given).canonical()

@@ -1,0 +1,1 @@
+"""The stages: arrays in, arrays out, none imports another."""

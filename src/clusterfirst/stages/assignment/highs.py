@@ -1,0 +1,281 @@
+"""Capacitated assignment with HiGHS: exact, sparsified and hard (paper, Section 2.4).
+
+min sum_ij Delta_ij Y_ij, each customer on one vehicle, each vehicle within capacity.
+HiGHS stands for the paper's Gurobi 12. Every point is verified in integers here;
+"infeasible" is said only after HiGHS said so twice, the second time without
+presolve. One deadline covers all rounds of a decoding together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import FloatArray, IntArray
+from clusterfirst.stages.assignment.case import BoolArray, Case, Found
+from clusterfirst.stages.assignment.incumbent import is_within
+from clusterfirst.stages.assignment.mip import (
+    BinaryProgram,
+    Claim,
+    MipSettings,
+    solve_binary,
+)
+from clusterfirst.stages.assignment.problem import Assignment, AssignProblem, Status
+
+
+@dataclass(frozen=True)
+class AssignSettings:
+    """The paper's numbers (Section 2.4 and its appendix on testing) are the defaults.
+
+    `seconds` is the paper's time limit for one assignment, all rounds together; the
+    caller's deadline holds too, whichever is earlier. With `max_nodes` and
+    `seconds = inf` the work is repeatable on any machine.
+    """
+
+    mip_gap: float = 0.001
+    seconds: float = 100.0
+    max_nodes: int | None = None
+    max_edges: int = 400_000  # larger programs keep the heuristic answer
+    tau_high: float = 0.99  # hard: fix customers the plan is this sure of
+    prune: float = 0.1  # hard: share of fixed customers freed after a failure
+    tau_low: float = 1e-4  # sparse: keep edges with this much of the plan
+    nearest: float = 0.02  # sparse: plus ceil(nearest * N) cheapest vehicles each
+    seed: int = 0
+
+
+PAPER = AssignSettings()
+SECONDS_PER_EDGE = 4e-6  # what HiGHS needs to take a model in before it can answer
+
+
+def assign_exact(
+    problem: AssignProblem, settings: AssignSettings, deadline: Deadline
+) -> Assignment:
+    """Solve on all candidate edges."""
+    case = Case.of(problem)
+    deadline = _sooner(deadline, settings)
+    reason = case.obvious()
+    if reason:
+        return case.failure(Status.INFEASIBLE, 1, reason)
+    start = case.quick(case.candidates, settings.seed, deadline.share(0.5))
+    edges = case.worthwhile(case.candidates >= 0, start, deadline.share(0.5))
+    found = _solve(case, edges, start, settings, deadline)
+    return case.answer(found, rounds=1)
+
+
+def assign_quick(
+    problem: AssignProblem, settings: AssignSettings, deadline: Deadline
+) -> Assignment:
+    """The heuristic start of the exact solve alone: milliseconds, no bound."""
+    case = Case.of(problem)
+    reason = case.obvious()
+    if reason:
+        return case.failure(Status.INFEASIBLE, 1, reason)
+    labels = case.heuristic(case.candidates, case.room, _sooner(deadline, settings))
+    return case.answer(Found(labels, Claim.STOPPED), rounds=1)
+
+
+def assign_sparse(
+    problem: AssignProblem,
+    plan: FloatArray | None,
+    settings: AssignSettings,
+    deadline: Deadline,
+) -> Assignment:
+    """Solve on the edges the plan keeps, plus the k cheapest; k doubles until feasible.
+
+    `plan` is Y-hat on the same (n, C) grid as the costs, or None: then only the
+    cheapest vehicles count. At most 1 + log2(C) rounds, the last on all edges.
+    """
+    case = Case.of(problem)
+    deadline = _sooner(deadline, settings)
+    reason = case.obvious()
+    if reason:
+        return case.failure(Status.INFEASIBLE, 1, reason)
+    quick = case.quick(case.candidates, settings.seed, deadline.share(0.3))
+    rank = np.argsort(np.argsort(case.cost, axis=1, kind="stable"), axis=1)
+    valid = case.candidates >= 0
+    likely = np.zeros_like(valid) if plan is None else plan >= settings.tau_low
+    width = case.cost.shape[1]
+    k = max(1, math.ceil(settings.nearest * case.n))
+    rounds = 0
+    while True:  # k doubles
+        rounds += 1
+        last = k >= width
+        edges = valid & (likely | (rank < k))
+        time = deadline if last else deadline.share(0.5)
+        masked = np.where(edges, case.candidates, -1)
+        start = case.quick(masked, settings.seed, time.share(0.5))
+        edges = case.worthwhile(edges, start, time.share(0.5))
+        found = _solve(case, edges, start, settings, time)
+        if found.labels is not None or last:
+            break
+        k *= 2
+    found = _not_worse(case, found, quick)
+    if found.claim is Claim.OPTIMAL and not last:
+        found = replace(found, claim=Claim.STOPPED)  # optimal on fewer edges only
+    return case.answer(found, rounds)
+
+
+def assign_hard(
+    problem: AssignProblem,
+    plan: FloatArray,
+    settings: AssignSettings,
+    deadline: Deadline,
+) -> Assignment:
+    """Fix the customers the plan is sure of, solve the rest, free 10 % on failure.
+
+    Fixing goes from the surest customer down and leaves out whoever would overfill
+    a vehicle. A failure (infeasible, or not found in the round's time) frees
+    ceil(prune * fixed) random ones, so at most `max_rounds` rounds are needed; the
+    last has nothing fixed.
+    """
+    case = Case.of(problem)
+    deadline = _sooner(deadline, settings)
+    reason = case.obvious()
+    if reason:
+        return case.failure(Status.INFEASIBLE, 1, reason)
+    quick = case.quick(case.candidates, settings.seed, deadline.share(0.3))
+    fixed = _surest(case, plan, settings.tau_high)
+    rng = np.random.default_rng(settings.seed)
+    pruning = deadline.share(0.7)  # the rest is for the round with nothing fixed
+    rounds = 0
+    while True:  # fewer are fixed each time: at most `max_rounds` turns
+        rounds += 1
+        count = int((fixed >= 0).sum())
+        time = pruning.share(0.3) if count else deadline
+        found = _solve_rest(case, fixed, settings, time)
+        if found.labels is not None or not count:
+            break
+        free = rng.choice(
+            np.flatnonzero(fixed >= 0), math.ceil(settings.prune * count), replace=False
+        )
+        fixed[free] = -1
+        if pruning.passed():
+            fixed[:] = -1
+    found = _not_worse(case, found, quick)
+    if found.claim is Claim.OPTIMAL and count:
+        found = replace(found, claim=Claim.STOPPED)  # optimal given what was fixed
+    return case.answer(found, rounds)
+
+
+def max_rounds(customers: int, prune: float) -> int:
+    """Bound on the rounds of `assign_hard`: fixed customers shrink by 1 - prune."""
+    return 2 + math.floor(math.log(max(customers, 1)) / -math.log1p(-prune))
+
+
+def _not_worse(case: Case, found: Found, quick: IntArray | None) -> Found:
+    """What time cut short is no answer of the method: the fast one may be cheaper.
+
+    HiGHS's first points on few edges cost up to three times the optimum (LOG.md).
+    """
+    if found.claim is not Claim.STOPPED or quick is None:
+        return found
+    if found.labels is not None and case.total(found.labels) <= case.total(quick):
+        return found
+    return Found(quick, Claim.STOPPED, note="stopped by time: heuristic answer")
+
+
+def _sooner(deadline: Deadline, settings: AssignSettings) -> Deadline:
+    return Deadline(min(deadline.at, Deadline.after(settings.seconds).at))
+
+
+def _surest(case: Case, plan: FloatArray, tau: float) -> IntArray:
+    """Vehicle fixed for each customer, or -1; never more than fits."""
+    known = np.where(case.candidates >= 0, plan, -np.inf)
+    slots = known.argmax(axis=1) if case.n else np.zeros(0, dtype=np.int64)
+    rows = np.arange(case.n)
+    sure = known[rows, slots]
+    fixed = np.full(case.n, -1, dtype=np.int64)
+    left = case.room.copy()
+    for i in np.argsort(-sure, kind="stable").tolist():
+        j = case.candidates[i, slots[i]]
+        if sure[i] > tau and case.demands[i] <= left[j]:
+            fixed[i] = j
+            left[j] -= case.demands[i]
+    return fixed
+
+
+def _solve_rest(
+    case: Case, fixed: IntArray, settings: AssignSettings, deadline: Deadline
+) -> Found:
+    """Solve for the customers that are not fixed, in the room that is left."""
+    rest = np.flatnonzero(fixed < 0)
+    left = case.room.copy()
+    held = fixed >= 0
+    np.subtract.at(left, fixed[held], case.demands[held])
+    part = Case(case.cost[rest], case.candidates[rest], case.demands[rest], left)
+    if not len(rest):
+        return Found(fixed.copy(), Claim.OPTIMAL, case.total(fixed))
+    start = part.heuristic(part.candidates, left, deadline.share(0.5))
+    found = _solve(part, part.candidates >= 0, start, settings, deadline)
+    if found.labels is None:
+        return found
+    labels = fixed.copy()
+    labels[rest] = found.labels
+    base = case.total(labels) - part.total(found.labels)
+    return replace(found, labels=labels, bound=found.bound + base)
+
+
+def _solve(
+    case: Case,
+    edges: BoolArray,
+    start: IntArray | None,
+    settings: AssignSettings,
+    deadline: Deadline,
+) -> Found:
+    """HiGHS on these edges, started from `start`; the better verified point wins."""
+    count = int(edges.sum())
+    if not case.n:
+        return Found(np.zeros(0, dtype=np.int64), Claim.OPTIMAL, 0.0)
+    if count > settings.max_edges or deadline.left() < count * SECONDS_PER_EDGE:
+        note = "the program is too large for the time left: heuristic answer"
+        return Found(start, Claim.STOPPED, note=note)
+    mip = MipSettings(settings.mip_gap, settings.max_nodes, settings.seed)
+    program, rows, columns = _program(case, edges)
+    warm = None if start is None else start[rows] == columns
+    answer = solve_binary(program, mip, deadline, warm)
+    if answer.claim is Claim.INFEASIBLE and start is None:
+        # HiGHS's presolve has called feasible programs infeasible (HiGHS#3296).
+        answer = solve_binary(program, replace(mip, presolve=False), deadline)
+    labels = _verified(case, answer.point, rows, columns)
+    if labels is None and answer.claim is Claim.INFEASIBLE and start is None:
+        return Found(None, Claim.INFEASIBLE, note="HiGHS, with and without presolve")
+    if labels is None:
+        return Found(start, Claim.STOPPED, note="HiGHS had no usable point")
+    if start is not None and case.total(start) < case.total(labels):
+        labels = start
+    claim = Claim.OPTIMAL if answer.claim is Claim.OPTIMAL else Claim.STOPPED
+    return Found(labels, claim, answer.bound)
+
+
+def _program(case: Case, edges: BoolArray) -> tuple[BinaryProgram, IntArray, IntArray]:
+    """One column per edge: in its customer's row (= 1) and its vehicle's (<= room)."""
+    rows, slots = np.nonzero(edges)
+    columns = case.candidates[rows, slots]
+    count = len(rows)
+    entries = np.column_stack([rows, case.n + columns]).ravel()
+    values = np.column_stack([np.ones(count), case.demands[rows]]).ravel()
+    program = BinaryProgram(
+        cost=case.cost[rows, slots],
+        row_lower=np.concatenate([np.ones(case.n), np.full(len(case.room), -np.inf)]),
+        row_upper=np.concatenate([np.ones(case.n), case.room.astype(np.float64)]),
+        starts=2 * np.arange(count + 1),
+        rows=entries,
+        values=values,
+    )
+    return program, rows, columns
+
+
+def _verified(
+    case: Case, point: BoolArray | None, rows: IntArray, columns: IntArray
+) -> IntArray | None:
+    """Labels of a 0/1 point if it really is an assignment within capacity."""
+    if point is None or len(point) != len(rows):
+        return None
+    if not np.array_equal(np.sort(rows[point]), np.arange(case.n)):
+        return None
+    labels = np.full(case.n, -1, dtype=np.int64)
+    labels[rows[point]] = columns[point]
+    return labels if is_within(labels, case.demands, case.room) else None

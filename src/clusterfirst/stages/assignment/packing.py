@@ -1,0 +1,206 @@
+"""Making customers fit: the repair of clusters, and bin packing with a proof.
+
+Without a fleet limit everything that fits in a vehicle alone can be served, so the
+repair always ends. With a limit it is bin packing: found, proven impossible in
+words, or not found in time (and then not called impossible).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InfeasibleError, NotFoundInTimeError, Problem
+from clusterfirst.problem.instance import IntArray
+from clusterfirst.stages.assignment.highs import AssignSettings, assign_exact
+from clusterfirst.stages.assignment.incumbent import by_prices, is_within
+from clusterfirst.stages.assignment.problem import AssignProblem, Status
+
+NODES = 50  # of branch and bound for a packing when no clock runs: about 10 seconds
+SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
+
+
+def repair(
+    problem: AssignProblem,
+    limit: int,
+    deadline: Deadline,
+    nearly: IntArray | None = None,
+) -> IntArray | None:
+    """Labels within capacity, near the cheap vehicles, or None above the limit.
+
+    Of `nearly`, labels with some overload, as many stay as fit. The others go, largest
+    first, to the vehicle that capacity prices give them, or else to their cheapest one
+    with room. The rest share new vehicles, which is never longer than one for each;
+    at the limit they go to the fullest vehicle that takes them, however far. It always
+    succeeds when `limit` is the number of customers and each fits in a vehicle.
+    """
+    demands = np.ascontiguousarray(problem.demands, dtype=np.int64)
+    n = len(demands)
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(-demands, kind="stable")
+    candidates = np.ascontiguousarray(problem.vehicle_of_cost)
+    cost = np.ascontiguousarray(problem.cost, dtype=np.float64)
+    room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
+    wishes = np.take_along_axis(
+        candidates, np.argsort(cost, axis=1, kind="stable"), axis=1
+    )
+    labels = np.full(n, -1, dtype=np.int64)
+    if nearly is not None:
+        labels = _without_overload(nearly, demands, problem.capacity)
+    else:
+        balanced, _ = by_prices((cost, candidates, demands, room), deadline)
+        wishes = np.column_stack([balanced, wishes])
+    _fit(labels, order, wishes, demands, (problem.capacity, limit))
+    return labels if labels.max() < limit else None
+
+
+def _without_overload(nearly: IntArray, demands: IntArray, capacity: int) -> IntArray:
+    """Labels with -1 for those who leave overfull vehicles: few, and small ones."""
+    labels = nearly.copy()
+    loads = np.bincount(nearly, demands).astype(np.int64)
+    for vehicle in np.flatnonzero(loads > capacity):
+        inside = np.flatnonzero(nearly == vehicle)
+        excess = int(loads[vehicle]) - capacity
+        while excess > 0:  # each turn takes a customer out
+            # The smallest that is enough by itself, or else the largest.
+            sizes = demands[inside]
+            enough = np.where(sizes >= excess, sizes, sizes.max() + 1)
+            at = int(enough.argmin() if (sizes >= excess).any() else sizes.argmax())
+            excess -= int(sizes[at])
+            labels[inside[at]] = -1
+            inside = np.delete(inside, at)
+    return labels
+
+
+def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> IntArray:
+    """Labels (n,) of a packing into at most `limit` vehicles of `capacity`."""
+    n = len(demands)
+    demands = np.ascontiguousarray(demands, dtype=np.int64)
+    needed = packing_bound(demands, capacity)
+    if needed > limit:
+        rule = (
+            f"infeasible: proven by counting: demands cannot be split, and need at "
+            f"least {needed} vehicles of this capacity"
+        )
+        raise InfeasibleError(Problem("E203", "vehicles", f"a limit of {limit}", rule))
+    rng = np.random.default_rng(0)
+    nowhere = np.full((n, 1), -1, dtype=np.int64)
+    labels = np.empty(n, dtype=np.int64)
+    order = np.argsort(-demands, kind="stable")
+    for _ in range(SHUFFLES):
+        labels[:] = -1
+        _fit(labels, order, nowhere, demands, (capacity, n))
+        if labels.max(initial=-1) < limit:
+            return labels
+        if deadline.passed():
+            break
+        # Nearly decreasing orders pack best; a little noise explores around them.
+        order = np.argsort(-demands * rng.uniform(0.75, 1.25, n), kind="stable")
+    return _pack_exactly(demands, capacity, limit, deadline)
+
+
+def packing_bound(demands: IntArray, capacity: int) -> int:
+    """Fewest vehicles by Martello and Toth's bound L2, in exact integers."""
+    bound = -(-int(demands.sum()) // capacity)
+    small = np.unique(demands[2 * demands <= capacity])
+    for threshold in (0, *small.tolist()):
+        alone = int((demands > capacity - threshold).sum())
+        half = demands[(demands <= capacity - threshold) & (2 * demands > capacity)]
+        rest = demands[(2 * demands <= capacity) & (demands >= threshold)]
+        spare = len(half) * capacity - int(half.sum())
+        more = max(0, -(-(int(rest.sum()) - spare) // capacity))
+        bound = max(bound, alone + len(half) + more)
+    return bound
+
+
+def _pack_exactly(
+    demands: IntArray, capacity: int, limit: int, deadline: Deadline
+) -> IntArray:
+    """Ask HiGHS; costs prefer low vehicle numbers, which breaks the symmetry."""
+    n = len(demands)
+    cost = np.broadcast_to(np.arange(limit) / max(limit, 1), (n, limit)).copy()
+    problem = AssignProblem(cost, demands, capacity, limit)
+    nodes = NODES if deadline.left() == math.inf else None
+    settings = AssignSettings(mip_gap=math.inf, seconds=math.inf, max_nodes=nodes)
+    answer = assign_exact(problem, settings, deadline)
+    if is_within(answer.labels, demands, np.full(limit, capacity)):
+        return answer.labels
+    if answer.status is Status.INFEASIBLE:
+        rule = f"infeasible: proven ({answer.note}): demands do not pack into them"
+        raise InfeasibleError(Problem("E203", "vehicles", f"a limit of {limit}", rule))
+    rule = "no packing into them was found in time; it is not proven infeasible"
+    raise NotFoundInTimeError(Problem("E204", "vehicles", f"a limit of {limit}", rule))
+
+
+@njit(cache=True)
+def _fit(
+    labels: IntArray,
+    order: IntArray,
+    preferred: IntArray,
+    demands: IntArray,
+    limits: tuple[int, int],
+) -> None:
+    """Label those that have none: first preferred vehicle with room, else a new one.
+
+    New vehicles are packed by best fit, with neighbours (who prefer one vehicle) if
+    possible; at the limit (of `limits`: capacity, vehicles) the others are looked at,
+    too, and only then it is exceeded.
+    """
+    capacity, most = limits
+    given = max(preferred.max(), labels.max()) + 1
+    opener = np.zeros(given + len(order) + 1, np.int64)
+    left = np.full(given + len(order) + 1, capacity, np.int64)
+    for i in range(len(labels)):
+        if labels[i] >= 0:
+            left[labels[i]] -= demands[i]
+    opened = given
+    for i in order:
+        if labels[i] >= 0:
+            continue
+        d, found = demands[i], -1
+        for j in preferred[i]:
+            if j >= 0 and left[j] >= d:
+                found = j
+                break
+        if found < 0:
+            for j in range(given, opened):
+                if (
+                    left[j] >= d
+                    and (found < 0 or left[j] < left[found])
+                    and _share(preferred[i], preferred[opener[j]])
+                ):
+                    found = j
+        if found < 0:
+            found = _tightest(left, given, opened, d)
+        if found < 0 and opened >= most:
+            found = _tightest(left, 0, given, d)
+        if found < 0:
+            found = opened
+            opener[found] = i
+            opened += 1
+        labels[i] = found
+        left[found] -= d
+
+
+@njit(cache=True)
+def _tightest(left: IntArray, first: int, end: int, demand: int) -> int:
+    """The fullest of these vehicles that has room, or -1."""
+    found = -1
+    for j in range(first, end):
+        if left[j] >= demand and (found < 0 or left[j] < left[found]):
+            found = j
+    return found
+
+
+@njit(cache=True)
+def _share(some: IntArray, others: IntArray) -> bool:
+    """Whether two customers have a vehicle in common."""
+    for j in some:
+        for k in others:
+            if j >= 0 and j == k:
+                return True
+    return False

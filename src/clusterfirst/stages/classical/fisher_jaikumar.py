@@ -1,0 +1,196 @@
+"""Fisher and Jaikumar (1981): seeds and insertion costs by hand.
+
+The generalised assignment behind it is the one the network uses, so this is the
+fair opponent of learned seeds and costs. Seeds come from angular cones, from a
+k-means-like draw, and then from the clusters themselves (`moved_seeds`). Rounds of
+assign, re-seed, and move a few seeds go on until time is up; the true route length
+decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.stages.moved_seeds import centres
+from clusterfirst.stages.scores import Scores, ScoreStream
+from clusterfirst.stages.tours.routing import hilbert_order
+
+CONE_DEPTH = 0.75  # of a cone's demand is nearer to the depot than its seed
+CANDIDATES = 32  # seeds per customer where all of them would be too many
+DENSE_CELLS = 2_000_000  # customers x seeds up to which every pair gets a cost
+PATIENCE = 2  # re-seedings without gain before the seeds are shaken
+RESIZE = 0.1  # chance that a shake adds a seed, and that it takes one away
+SHAKE = 5  # most neighbouring seeds that are moved together
+SHAKE_REACH = 12  # nearest customers a moved seed may go to
+MANY = 20_000  # customers above which seeds are taken along a curve
+
+
+def fisher_jaikumar(
+    instance: Instance, fleets: list[int], rng: np.random.Generator
+) -> ScoreStream:
+    """Yield scores for promising seeds for ever; learn from what became of them."""
+    map_ = _Map(instance)
+    limit = instance.num_customers if instance.vehicles is None else instance.vehicles
+    best, best_seeds = None, None
+    if instance.num_customers > MANY:
+        cones = spread = curve_seeds
+    else:
+        cones, spread = cone_seeds, spread_seeds
+    starts = [(kind, k) for kind in (cones, spread) for k in (0, -1)]
+    turn = 0
+    while True:  # a generator: whoever decodes the scores stops asking
+        if turn < len(starts):
+            kind, which = starts[turn]
+            seeds = kind(map_, fleets[which], rng)
+        elif best_seeds is None:  # too tight for every fleet so far: draw again
+            seeds = spread(map_, fleets[turn % len(fleets)], rng)
+        else:
+            seeds = _shaken(map_, best_seeds, fleets, rng)
+        turn += 1
+        here, stale = np.inf, 0
+        while stale < PATIENCE:
+            found = yield Scores(seeds, *insertion_costs(instance, seeds))
+            failed = found is None or len(found.routes) > len(seeds)
+            if failed and len(seeds) <= min(fleets) < limit:
+                # Too tight to fill so few vehicles: do not lose time there again.
+                fleets = [min(k + 1, limit) for k in fleets]
+            if found is None:
+                break
+            moved = centres(instance, found)
+            if best is None or found.cost < best.cost:
+                # A repair may have opened vehicles that the seeds did not have.
+                grown = len(found.routes) > len(seeds)
+                best, best_seeds = found, moved if grown else seeds
+            stale = 0 if found.cost < here else stale + 1
+            here = min(here, found.cost)
+            if set(moved.tolist()) == set(seeds.tolist()):
+                break
+            seeds = moved
+
+
+def insertion_costs(
+    instance: Instance, seeds: IntArray
+) -> tuple[FloatArray, IntArray | None]:
+    """d(0,i) + d(i,s) - d(0,s): detour of customer i on the way to seed s and back.
+
+    Dense (n, K) while that is small; else on the CANDIDATES nearest seeds.
+    """
+    n, k = instance.num_customers, len(seeds)
+    rows = np.arange(1, n + 1)
+    out = instance.lengths(0, rows)[:, None]
+    if n * k <= DENSE_CELLS or k <= CANDIDATES:
+        there = instance.lengths(rows[:, None], seeds[None, :])
+        return out + there - instance.lengths(0, seeds)[None, :], None
+    plane = instance.plane
+    _, near = cKDTree(plane[seeds]).query(plane[1:], k=CANDIDATES)
+    near = np.sort(near.astype(np.int64), axis=1)
+    there = instance.lengths(rows[:, None], seeds[near])
+    return out + there - instance.lengths(0, seeds[near]), near
+
+
+class _Map:
+    """Plane geometry of the customers, and a search tree over them."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.points = instance.plane[1:]
+        self.tree = cKDTree(self.points)
+
+
+def cone_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
+    """One customer on the axis of each of K cones of equal demand."""
+    instance = map_.instance
+    depot = instance.plane[0]
+    away = map_.points - depot
+    angle, radius = np.arctan2(away[:, 1], away[:, 0]), np.hypot(away[:, 0], away[:, 1])
+    weight = instance.demand_units[1:] + 1e-9
+    order = np.argsort((angle - rng.uniform(0, 2 * np.pi)) % (2 * np.pi))
+    middle = np.cumsum(weight[order]) - weight[order] / 2
+    cone = np.minimum(middle * vehicles // weight.sum(), vehicles - 1)
+    targets = []
+    for rows in np.split(order, np.flatnonzero(np.diff(cone)) + 1):
+        inward = rows[np.argsort(radius[rows], kind="stable")]
+        depth = np.cumsum(weight[inward])
+        reach = radius[inward[np.searchsorted(depth, CONE_DEPTH * depth[-1])]]
+        axis = (weight[rows, None] * away[rows]).sum(axis=0)
+        axis /= max(float(np.hypot(*axis)), 1e-300)
+        targets.append(depot + reach * axis)
+    return _distinct(map_, np.array(targets), vehicles, rng)
+
+
+def spread_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
+    """k-means++ draw: each seed is likely to be far from those before it."""
+    points = map_.points
+    vehicles = min(vehicles, len(points))
+    first = np.hypot(*(points - map_.instance.plane[0]).T) + 1e-300
+    chosen = [int(rng.choice(len(points), p=first / first.sum()))]
+    gap = ((points - points[chosen[0]]) ** 2).sum(axis=1)
+    # Very many seeds: several per look keep this far from n * K.
+    batch = max(1, vehicles // 400)
+    while len(chosen) < vehicles:
+        weight = gap + 1e-12 * (gap.max() + 1e-300)
+        weight[chosen] = 0.0
+        drawn = rng.choice(
+            len(points),
+            min(batch, vehicles - len(chosen)),
+            replace=False,
+            p=weight / weight.sum(),
+        )
+        chosen += drawn.tolist()
+        near = cKDTree(points[drawn]).query(points)[0] ** 2
+        gap = np.minimum(gap, near)
+    return np.array(chosen, dtype=np.int64) + 1
+
+
+def curve_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
+    """Customers at equal distances of demand along a Hilbert curve, for large maps."""
+    order = hilbert_order(map_.instance, np.arange(1, len(map_.points) + 1))
+    order = np.roll(order, int(rng.integers(len(order))))
+    depth = np.cumsum(map_.instance.demand_units[order] + 1e-9)
+    marks = (np.arange(vehicles) + 0.5) / vehicles * depth[-1]
+    seeds: IntArray = order[np.unique(np.searchsorted(depth, marks))]
+    return seeds
+
+
+def _distinct(
+    map_: _Map, targets: FloatArray, vehicles: int, rng: np.random.Generator
+) -> IntArray:
+    """Distinct customers near the targets; random ones where cones were empty."""
+    taken: dict[int, None] = {}
+    reach = min(8, len(map_.points))
+    _, near = map_.tree.query(targets, k=reach)
+    for row in np.reshape(near, (len(targets), reach)).tolist():
+        free = next((i for i in row if i not in taken), None)
+        if free is not None:
+            taken[free] = None
+    missing = min(vehicles, len(map_.points)) - len(taken)
+    if missing > 0:
+        others = np.setdiff1d(np.arange(len(map_.points)), list(taken))
+        taken.update(dict.fromkeys(rng.choice(others, missing, False).tolist()))
+    return np.array(list(taken), dtype=np.int64) + 1
+
+
+def _shaken(
+    map_: _Map, seeds: IntArray, fleets: list[int], rng: np.random.Generator
+) -> IntArray:
+    """Move a few seeds that lie together to customers near them; rarely add one."""
+    points = map_.points
+    centre = points[seeds[rng.integers(len(seeds))] - 1]
+    apart = ((points[seeds - 1] - centre) ** 2).sum(axis=1)
+    count = int(rng.integers(1, SHAKE + 1))
+    moved = seeds.copy()
+    change = rng.random()
+    if change < RESIZE and len(seeds) < max(fleets):
+        fresh = np.setdiff1d(np.arange(1, len(points) + 1), seeds)
+        return np.append(seeds, rng.choice(fresh))
+    if change > 1 - RESIZE and len(seeds) > min(fleets):
+        return np.delete(seeds, rng.integers(len(seeds)))
+    for j in np.argsort(apart, kind="stable")[:count].tolist():
+        reach = min(SHAKE_REACH, len(points))
+        near = np.reshape(map_.tree.query(points[seeds[j] - 1], k=reach)[1], -1) + 1
+        free = np.setdiff1d(near, moved)
+        if len(free):
+            moved[j] = rng.choice(free)
+    return moved

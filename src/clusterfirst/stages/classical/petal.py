@@ -1,0 +1,268 @@
+"""Petal (Foster and Ryan 1976): choose the best routes from a pool of petals.
+
+A petal is a stretch of customers in angular order that fits in one vehicle. The best
+ring of petals of an order is a shortest path round the circle and is found exactly.
+Orders are many: the angle itself, spirals (the angle grows with the radius), sweeps
+of the near and the far customers apart, which let routes pass one behind the other,
+and slightly disturbed ones. All their routes go into a pool, and a set-covering
+program (HiGHS) picks the best cover; customers covered twice stay where they cost
+least.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+from numba import njit
+
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.stages.assignment.mip import BinaryProgram, MipSettings, solve_binary
+from clusterfirst.stages.classical.sweep import angular_order, reach, sweep
+from clusterfirst.stages.search_state import SearchState, fleet_limit
+from clusterfirst.stages.tours.routing import QUICK, Clusters, costs, improve
+
+TWISTS = (0.0, 0.35, -0.35, 0.8, -0.8)  # radians from the depot to the rim
+RINGS = (0.2, 0.3, 0.45, 0.6)  # shares of the customers that count as near
+JITTER = 0.5  # disturbance of the angle, in mean petal widths
+MAX_WORK = 3e8  # insertion steps; beyond it petals are too long and a sweep is made
+POOL_SHARE = 0.6  # of the time goes into the pool, the rest into choosing
+ORDERS = 40  # orders tried when no clock and no iterations say otherwise
+MAX_POOL = 20_000
+MAX_COVER = 2000  # customers above which HiGHS would only lose the time
+NODES = 2000  # branch-and-bound nodes when no clock runs
+
+Pool = dict[tuple[int, ...], IntArray]  # customers of a route -> the route
+
+
+def petal(state: SearchState) -> None:
+    """Offer rings of petals of many orders, then the best cover from all of them."""
+    instance = state.instance
+    order = angular_order(instance)
+    longest = int(reach(instance.demand_units[order], instance.capacity_units).max())
+    if float(len(order)) * longest * longest > MAX_WORK:
+        state.notes.append("petals are too long here: the best sweep is given")
+        sweep(state)
+        return
+    pool: Pool = {}
+    small = instance.num_customers <= MAX_COVER
+    building = state.deadline.share(POOL_SHARE if small else 1.0)
+    rng = np.random.default_rng(state.seed)
+    endless = state.iterations is None and state.deadline.left() == np.inf
+    for turn in count():
+        if state.finished or building.passed() or len(pool) > MAX_POOL:
+            break
+        if endless and turn >= ORDERS:
+            break
+        parts = _parts(instance, turn, rng)
+        routes = [route for part in parts for route in _ring(state, part)]
+        pool.update((tuple(sorted(route.tolist())), route) for route in routes)
+        state.offer(routes)
+        state.end_round()
+    if not small:
+        return
+    with state.stage("cover"):
+        picked = _cover(state, list(pool.values()))
+    if picked:
+        state.offer(improve(instance, picked, False, QUICK, Deadline.never()))
+
+
+def _parts(instance: Instance, turn: int, rng: np.random.Generator) -> list[IntArray]:
+    """Circular orders that together hold every customer once: one, or near and far."""
+    if turn < len(TWISTS):
+        return [angular_order(instance, TWISTS[turn])]
+    if turn < len(TWISTS) + len(RINGS):
+        return _near_and_far(instance, RINGS[turn - len(TWISTS)], 0.0)
+    share = rng.uniform(0.1, 0.7)
+    twist = rng.normal(0.0, 0.5)
+    if turn % 2:
+        return _near_and_far(instance, share, twist)
+    width = JITTER * 2 * np.pi / max(instance.min_vehicles, 1)
+    noise = rng.normal(0.0, width, instance.num_customers)
+    return [angular_order(instance, twist, noise)]
+
+
+def _near_and_far(instance: Instance, share: float, twist: float) -> list[IntArray]:
+    order = angular_order(instance, twist)
+    away = instance.plane[1:] - instance.plane[0]
+    radius = np.hypot(away[:, 0], away[:, 1])
+    near = radius[order - 1] <= np.quantile(radius, share)
+    return [part for part in (order[near], order[~near]) if len(part)]
+
+
+def _ring(state: SearchState, order: IntArray) -> Clusters:
+    """Tours of the shortest ring of petals of an order.
+
+    A charge per route grows until the number of routes is near its minimum if the
+    fleet is limited.
+    """
+    instance = state.instance
+    with state.stage("petals"):
+        table = petal_lengths(instance, order)
+    twice = np.concatenate([order, order])
+    n, widest = table.shape
+    units = int(instance.demand_units[order].sum())
+    fewest = -(-units // instance.capacity_units)
+    spare = fleet_limit(state.instance) - instance.min_vehicles
+    charge = 0.0
+    for _ in range(12):
+        with state.stage("petals"):
+            cuts = _shortest_ring(table + charge, min(widest, n))
+        if len(cuts) <= fewest + spare:
+            break
+        charge = max(2 * charge, 0.05 * float(table[:, 0].mean()))
+    ends = np.append(cuts[1:], cuts[0] + n)
+    rows = [twice[a:b] for a, b in zip(cuts.tolist(), ends.tolist(), strict=True)]
+    with state.stage("tours"):
+        return improve(instance, rows, True, QUICK, state.deadline)
+
+
+def petal_lengths(instance: Instance, order: IntArray) -> FloatArray:
+    """Estimated tour length [i, w] of the w + 1 customers from position i on.
+
+    Infinite where they do not fit in one vehicle.
+    """
+    counts = reach(instance.demand_units[order], instance.capacity_units)
+    widest = int(counts.max())
+    twice = np.concatenate([order, order])
+    ahead = twice[np.arange(len(order))[:, None] + np.arange(widest)[None, :]]
+    band = instance.lengths(ahead, order[:, None])
+    return _insertion_lengths(band, instance.lengths(0, order), counts)
+
+
+@njit(cache=True)
+def _insertion_lengths(
+    band: FloatArray, out: FloatArray, counts: IntArray
+) -> FloatArray:
+    """Tour length of each stretch, customers inserted in turn where cheapest.
+
+    band[i, w] is the distance from position i to position i + w, out[i] that from
+    the depot to i.
+    """
+    n, widest = band.shape
+    lengths = np.full((n, widest), np.inf)
+    after = np.empty(widest, np.int64)
+    for i in range(n):
+        first, total = 0, 2.0 * out[i]  # the route as a chain of offsets, -1 ends it
+        after[0] = -1
+        lengths[i, 0] = total
+        for w in range(1, counts[i]):
+            here = (i + w) % n
+            best, best_at = (
+                out[here]
+                + band[i + first - (i + first) // n * n, w - first]
+                - out[(i + first) % n],
+                -2,
+            )
+            a = first
+            while a >= 0:
+                b = after[a]
+                to_a = band[(i + a) % n, w - a]
+                if b < 0:
+                    extra = to_a + out[here] - out[(i + a) % n]
+                else:
+                    low, high = min(a, b), max(a, b)
+                    extra = (
+                        to_a
+                        + band[(i + b) % n, w - b]
+                        - band[(i + low) % n, high - low]
+                    )
+                if extra < best:
+                    best, best_at = extra, a
+                a = b
+            if best_at == -2:
+                after[w] = first
+                first = w
+            else:
+                after[w] = after[best_at]
+                after[best_at] = w
+            total += best
+            lengths[i, w] = total
+    return lengths
+
+
+@njit(cache=True)
+def _shortest_ring(table: FloatArray, starts: int) -> IntArray:
+    """First positions of the stretches of the cheapest partition of the circle."""
+    n, widest = table.shape
+    best_total: float = np.inf
+    best_start = 0
+    came = np.zeros(n + 1, np.int64)
+    best_came = came.copy()
+    for start in range(starts):
+        value = np.full(n + 1, np.inf)
+        value[0] = 0.0
+        for a in range(n):
+            if value[a] == np.inf or value[a] >= best_total:
+                continue
+            for w in range(min(widest, n - a)):
+                longer = value[a] + table[(start + a) % n, w]
+                if longer < value[a + w + 1]:
+                    value[a + w + 1] = longer
+                    came[a + w + 1] = a
+        if value[n] < best_total:
+            best_total, best_start = float(value[n]), start
+            best_came[:] = came
+    cuts = [best_start + n]
+    at = n
+    while at > 0:
+        at = best_came[at]
+        cuts.append(best_start + at)
+    return np.array(cuts[:0:-1])
+
+
+def _cover(state: SearchState, pool: Clusters) -> Clusters | None:
+    """Cheapest routes that serve everyone, started from the best answer so far."""
+    n = state.instance.num_customers
+    known = state.best or []
+    routes = known + pool
+    if not routes or state.deadline.passed():
+        return None
+    row_lower, row_upper = np.ones(n), np.full(n, np.inf)
+    entries = [route - 1 for route in routes]
+    if state.instance.vehicles is not None:  # one more row counts the vehicles
+        row_lower = np.append(row_lower, 0.0)
+        row_upper = np.append(row_upper, float(fleet_limit(state.instance)))
+        entries = [np.append(rows, n) for rows in entries]
+    sizes = np.array([len(rows) for rows in entries])
+    program = BinaryProgram(
+        cost=costs(state.instance, routes),
+        row_lower=row_lower,
+        row_upper=row_upper,
+        starts=np.concatenate([[0], np.cumsum(sizes)]),
+        rows=np.concatenate(entries),
+        values=np.ones(int(sizes.sum())),
+    )
+    nodes = NODES if state.deadline.left() == np.inf else None
+    settings = MipSettings(rel_gap=1e-4, max_nodes=nodes, seed=state.seed)
+    warm = np.arange(len(routes)) < len(known) if known else None
+    point = solve_binary(program, settings, state.deadline, warm).point
+    if point is None:
+        return None
+    picked = [routes[c] for c in np.flatnonzero(point).tolist()]
+    everyone = np.unique(np.concatenate(picked)) if picked else np.zeros(0)
+    return _served_once(state.instance, picked) if len(everyone) == n else None
+
+
+def _served_once(instance: Instance, routes: Clusters) -> Clusters:
+    """Take customers out of all routes but the one where they cost least."""
+    where: dict[int, list[int]] = {}
+    for r, route in enumerate(routes):
+        for c in route.tolist():
+            where.setdefault(c, []).append(r)
+    kept = [route.tolist() for route in routes]
+    for c, several in where.items():
+        while len(several) > 1:
+            detours = [_detour(instance, kept[r], c) for r in several]
+            worst = several.pop(int(np.argmax(detours)))
+            kept[worst].remove(c)
+    return [np.array(route, dtype=np.int64) for route in kept if route]
+
+
+def _detour(instance: Instance, route: list[int], customer: int) -> float:
+    at = route.index(customer)
+    a = route[at - 1] if at else 0
+    b = route[at + 1] if at + 1 < len(route) else 0
+    there = instance.lengths([a, customer, a], [customer, b, b])
+    return float(there[0] + there[1] - there[2])

@@ -1,0 +1,242 @@
+"""One tour per cluster, all of them in one compiled call.
+
+Distances come from `Instance.lengths`, so every metric and rounding works. Tours of
+at most `exact` stops are optimal; longer ones are 2-opt / Or-opt optima improved by
+deterministic kicks (the gap to optimal is measured in benchmarks/assign_and_route).
+Given orders are a start that is never made worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.problem.solution import Solution
+from clusterfirst.stages.tours.tsp import nearest_first, solve_blocks
+
+WINDOW = 400  # stops of a long tour that are optimised together
+MAX_BLOCK = 1200  # stops above which a tour is optimised window by window
+CHUNK_WORK = 0.02  # estimated seconds between two looks at the clock
+CHUNK_CELLS = 4_000_000  # distances held at a time
+
+Clusters = list[IntArray]
+
+
+@dataclass(frozen=True)
+class TourSettings:
+    """How hard to try: exact up to so many stops, then kicks per stop."""
+
+    exact: int = 12
+    kicks: float = 10.0
+
+
+QUICK = TourSettings(exact=7, kicks=0.5)
+
+
+def tours(
+    instance: Instance,
+    clusters: IntArray | Sequence[Sequence[int]],
+    settings: TourSettings | None = None,
+    deadline: Deadline | None = None,
+) -> list[list[int]]:
+    """Tours of all clusters as customer rows, in canonical direction and order.
+
+    Parameters
+    ----------
+    clusters
+        Labels (n,) per customer, or lists of customer rows; the order within a
+        list is the tour to start from.
+    deadline
+        When it passes, the tours found so far are returned; each cluster has been
+        ordered at least by its nearest neighbours or as given.
+    """
+    deadline = Deadline.never() if deadline is None else deadline
+    if isinstance(clusters, np.ndarray):
+        groups, fresh = members(clusters), True
+    else:
+        groups = [np.array(rows, dtype=np.int64) for rows in clusters if len(rows)]
+        fresh = False
+    routes = improve(instance, groups, fresh, settings or TourSettings(), deadline)
+    found = Solution(route.tolist() for route in routes).canonical()
+    return [list(route) for route in found.routes]
+
+
+def members(labels: IntArray) -> Clusters:
+    """Customer rows of each non-empty cluster, by ascending label."""
+    order = np.argsort(labels, kind="stable")
+    cuts = np.flatnonzero(np.diff(labels[order])) + 1
+    return [rows + 1 for rows in np.split(order, cuts) if len(rows)]
+
+
+def improve(
+    instance: Instance,
+    clusters: Clusters,
+    fresh: bool,
+    settings: TourSettings,
+    deadline: Deadline,
+) -> Clusters:
+    """Tours in the order of `clusters`; `fresh` means the given order is no tour."""
+    routes = list(clusters)
+    small = [c for c, rows in enumerate(clusters) if len(rows) <= MAX_BLOCK]
+    passes = [(TourSettings(exact=0, kicks=0.0), fresh), (settings, False)]
+    if deadline.left() == np.inf:
+        passes = [(settings, fresh)]  # no need of a quick answer first
+    for effort, unordered in passes:
+        for chunk in _chunks(routes, small, effort):
+            if deadline.passed():
+                break
+            _solve_chunk(instance, routes, chunk, effort, unordered)
+    for c, rows in enumerate(clusters):
+        if len(rows) > MAX_BLOCK:
+            routes[c] = _by_windows(
+                instance, _start(instance, rows, fresh), settings, deadline
+            )
+    return routes
+
+
+def _start(instance: Instance, rows: IntArray, fresh: bool) -> IntArray:
+    """A tour to start from when there are very many stops."""
+    if not fresh:
+        return rows
+    if instance.coords is None:
+        return _nearest_chain(instance, rows)
+    return hilbert_order(instance, rows)
+
+
+def costs(instance: Instance, routes: Clusters) -> FloatArray:
+    """Length of each route, depot to depot."""
+    if not routes:
+        return np.zeros(0)
+    sizes = np.array([len(route) + 1 for route in routes])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    stops = np.concatenate([part for route in routes for part in ([0], route)])
+    onward = np.concatenate([part for route in routes for part in (route, [0])])
+    return np.add.reduceat(instance.lengths(stops, onward), starts)
+
+
+def fit(instance: Instance, routes: Clusters) -> bool:
+    """Whether no route is above the capacity."""
+    if not routes:
+        return True
+    starts = np.cumsum([0, *(len(route) for route in routes[:-1])])
+    loads = np.add.reduceat(instance.demand_units[np.concatenate(routes)], starts)
+    return int(loads.max()) <= instance.capacity_units
+
+
+def _work(size: int, effort: TourSettings) -> float:
+    """Rough seconds for one cluster, only to decide how often to look at the clock."""
+    if size <= effort.exact:
+        return 1e-9 * 2.0**size * size * size
+    return 1e-6 * size * (10.0 + 10.0 * effort.kicks)
+
+
+def _chunks(
+    routes: Clusters, which: list[int], effort: TourSettings
+) -> Iterator[list[int]]:
+    chunk: list[int] = []
+    work, cells = 0.0, 0
+    for c in which:
+        size = len(routes[c])
+        chunk.append(c)
+        work += _work(size, effort)
+        cells += (size + 1) ** 2
+        if work > CHUNK_WORK or cells > CHUNK_CELLS:
+            yield chunk
+            chunk, work, cells = [], 0.0, 0
+    if chunk:
+        yield chunk
+
+
+def _solve_chunk(
+    instance: Instance,
+    routes: Clusters,
+    chunk: list[int],
+    effort: TourSettings,
+    unordered: bool,
+) -> None:
+    """Replace the routes of a chunk by their tours."""
+    stops = [np.concatenate([[0], routes[c]]) for c in chunk]
+    blocks = _blocks(instance, stops)
+    starts = np.cumsum([0, *(len(rows) - 1 for rows in stops)])
+    orders = np.concatenate([np.arange(1, len(rows)) for rows in stops])
+    if unordered:
+        nearest_first(blocks, starts, orders)
+    solve_blocks(blocks, starts, orders, effort.exact, float(effort.kicks))
+    for k, c in enumerate(chunk):
+        routes[c] = stops[k][orders[starts[k] : starts[k + 1]]]
+
+
+def _blocks(instance: Instance, stops: Clusters) -> FloatArray:
+    """Distance blocks of several lists of rows, flattened one after the other."""
+    left = np.concatenate([np.repeat(rows, len(rows)) for rows in stops])
+    right = np.concatenate([np.tile(rows, len(rows)) for rows in stops])
+    return np.ascontiguousarray(instance.lengths(left, right), dtype=np.float64)
+
+
+def hilbert_order(instance: Instance, rows: IntArray) -> IntArray:
+    """These rows in the order of a Hilbert curve through the map."""
+    points = instance.plane[rows]
+    low = points.min(axis=0)
+    extent = max(float((points - low).max()), 1e-300)
+    grid = ((points - low) / extent * 1023).astype(np.int64)
+    x, y = grid[:, 0].copy(), grid[:, 1].copy()
+    key = np.zeros(len(rows), dtype=np.int64)
+    side = 512
+    while side:
+        right, upper = (x & side) > 0, (y & side) > 0
+        key += side * side * ((3 * right) ^ upper)
+        flip = ~upper & right
+        x[flip], y[flip] = 1023 - x[flip], 1023 - y[flip]
+        swap = ~upper
+        x[swap], y[swap] = y[swap], x[swap]
+        side //= 2
+    return rows[np.argsort(key, kind="stable")]
+
+
+def _nearest_chain(instance: Instance, rows: IntArray) -> IntArray:
+    """Nearest-neighbour order from the depot; O(m^2), for bare matrices."""
+    left = np.ones(len(rows), dtype=bool)
+    chain = np.empty_like(rows)
+    here = 0
+    for position in range(len(rows)):
+        away = np.where(left, instance.lengths(here, rows), np.inf)
+        best = int(away.argmin())
+        left[best] = False
+        here = int(rows[best])
+        chain[position] = here
+    return chain
+
+
+def _by_windows(
+    instance: Instance, route: IntArray, settings: TourSettings, deadline: Deadline
+) -> IntArray:
+    """Optimise a very long tour stretch by stretch, the cuts half a window apart.
+
+    The ends of a stretch stay where they are: the edge that closes it is made so
+    cheap that no move removes it.
+    """
+    cycle = np.concatenate([[0], route])
+    for shift in (0, WINDOW // 2, 0, WINDOW // 2):
+        cycle = np.roll(cycle, -shift)
+        for start in range(0, len(cycle) - 3, WINDOW):
+            if deadline.passed():
+                break
+            stretch = cycle[start : start + WINDOW]
+            if len(stretch) < 4:
+                continue
+            size = len(stretch)
+            block = _blocks(instance, [stretch]).reshape(size, size)
+            forced = -10.0 * size * (float(block.max()) + 1.0)
+            block[0, -1] = block[-1, 0] = forced
+            order = np.arange(1, size)
+            ends = np.array([0, size - 1])
+            solve_blocks(block.ravel(), ends, order, 0, min(settings.kicks, 2.0))
+            if order[0] == size - 1:
+                order = order[::-1]
+            cycle[start + 1 : start + size] = stretch[order]
+    depot = int(np.flatnonzero(cycle == 0)[0])
+    return np.concatenate([cycle[depot + 1 :], cycle[:depot]])
