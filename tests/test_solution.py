@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -129,3 +132,31 @@ def test_no_customers_no_routes() -> None:
     verdict = judge(empty, Solution([]))
     assert verdict.feasible
     assert verdict.cost == 0
+
+
+@FAST
+@given(
+    instances(min_customers=0, max_customers=6),
+    st.lists(st.lists(st.integers(-2, 9) | st.just(10**30), max_size=6), max_size=5),
+)
+def test_the_judge_counts_as_one_would_by_hand(
+    instance: Instance, routes: list[list[int]]
+) -> None:
+    """Any lists of numbers: loads, cost and visits equal a walk stop by stop."""
+    n = instance.num_customers
+    known = [[c for c in route if 1 <= c <= n] for route in routes]
+    walks = [[0, *route, 0] if route else [] for route in known]
+    cost = sum(
+        float(instance.distances[a, b]) for walk in walks for a, b in pairwise(walk)
+    )
+    verdict = judge(instance, Solution(routes))
+    assert costs_agree(verdict.cost, cost)
+    loads = [sum(float(instance.demands[c]) for c in route) for route in known]
+    assert verdict.loads == pytest.approx(loads)
+    found = Counter(problem.code for problem in verdict.violations)
+    visits = Counter(c for route in known for c in route)
+    strangers = sum(not 1 <= c <= n for route in routes for c in route)
+    assert found["E804"] == strangers
+    assert found["E805"] == sum(not route for route in known)
+    assert found["E802"] == sum(not visits[c] for c in range(1, n + 1))
+    assert found["E803"] == sum(times > 1 for times in visits.values())
