@@ -246,8 +246,13 @@ def _kind(value: Any) -> str:
 
 def parse_instance(text: str, limits: Limits, default_name: str = "") -> Instance:
     """Return the instance in a JSON text."""
+    return instance_of(parse_json(text), limits, default_name)
+
+
+def instance_of(parsed: Any, limits: Limits, default_name: str = "") -> Instance:
+    """Return the instance in what `parse_json` made of a text or of a part of it."""
     check = Checker()
-    document = check.mapping(parse_json(text), "the document", KEYS)
+    document = check.mapping(parsed, "the document", KEYS)
     check.stop_if_wrong()
     check.header(document, FORMAT, VERSION)
     for key in ("capacity", "depot", "customers"):

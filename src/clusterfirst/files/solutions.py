@@ -71,8 +71,14 @@ def parse_solution_json(
     to whoever wrote the file. With `strangers`, ids the instance does not have come
     through as -1.
     """
+    return solution_of(parse_json(text), instance, strangers=strangers)
+
+
+def solution_of(
+    document: Any, instance: Instance, *, strangers: bool = False
+) -> tuple[Solution, float | None]:
+    """The same, of what `parse_json` made of a text or of a part of it."""
     check = Checker()
-    document = parse_json(text)
     if not isinstance(document, dict) or "routes" not in document:
         rule = 'an object with "routes" is needed'
         raise InputError(Problem("E811", "the document", rule=rule))

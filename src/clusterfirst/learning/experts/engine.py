@@ -42,14 +42,15 @@ class Child:
     """One process that answers calls one at a time; a context manager.
 
     Functions travel by name, so they must be importable in a fresh interpreter
-    (which need not import the caller's `__main__`, unlike multiprocessing's).
+    (which need not import the caller's `__main__`, unlike multiprocessing's). `main`
+    is the module whose `main()` answers; it opens the pipe with `pipe_to_parent`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, main: str = "clusterfirst.learning.experts.engine") -> None:
         ours, theirs = Pipe()
         # One thread of linear algebra each: the parallelism is in the processes.
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        code = "from clusterfirst.learning.experts.engine import _serve; _serve()"
+        code = f"from {main} import main; main()"
         command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
         # Children inherit the mask: Ctrl-C, which a terminal sends to all, is ours.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -285,11 +286,17 @@ def _die_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def _serve() -> None:
-    """Answer calls until the pipe closes; the main function of a child."""
+def pipe_to_parent() -> Connection:
+    """The pipe of this child, which from now on ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # some libraries lift the mask
     connection = Connection(int(sys.argv[1]))
     _die_with_parent(int(sys.argv[2]))
+    return connection
+
+
+def main() -> None:
+    """Answer calls until the pipe closes."""
+    connection = pipe_to_parent()
     while True:
         try:
             function, argument = connection.recv()
