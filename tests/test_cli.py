@@ -146,7 +146,7 @@ def test_a_bug_is_one_line_too(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("clusterfirst.commands.cities.open_city", broken)
+    monkeypatch.setattr("clusterfirst.commands.cities.open_history", broken)
     assert main(["city", "show", "x"]) == 2
     assert "E999 RuntimeError: found boom; this is a bug" in problem_of(capsys)
 

@@ -323,12 +323,17 @@ def test_unknown_locations_may_borrow_their_nearest() -> None:
     assert np.array_equal(rows[known], day.city_rows[known])
 
 
-def test_rows_beyond_the_city_are_refused() -> None:
-    """A file that claims rows the city does not have cannot crash the networks."""
+def test_rows_beyond_the_city_are_matched_by_position() -> None:
+    """A city that has grown since, or a file that lies, cannot crash the networks."""
     day = small_day(3)
     lying = day.replace(city_rows=np.array([0, 1, 2, 121]))
-    with pytest.raises(InputError, match="row 121"):
-        psi_model().rows_of(lying)
+    found = psi_model().rows_of(lying)
+    assert found is not None
+    assert found.tolist() == day.city_rows.tolist()  # type: ignore[union-attr]
+    assert day.coords is not None
+    elsewhere = np.vstack([day.coords[:3], [[0.123, 0.987]]])
+    with pytest.raises(InputError, match="1 unknown location"):
+        psi_model().rows_of(lying.replace(coords=elsewhere))
 
 
 def test_another_metric_is_refused() -> None:

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say
-from clusterfirst.commands.reading import folders_read, open_city
+from clusterfirst.commands.console import emit, emit_json, say, write_each
+from clusterfirst.commands.history import add_days, add_locations
+from clusterfirst.commands.reading import folders_read, open_city, open_history
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from clusterfirst.cities.history import History
     from clusterfirst.problem.city import City
     from clusterfirst.problem.instance import Instance
 
 FORMATS = ("json", "vrp")
+PORTRAITS = (".png", ".svg", ".csv")  # of the past days
 
 city_app = typer.Typer(
     help="Make and show cities: folders of fixed locations.",
     rich_markup_mode=None,
 )
+city_app.command("add-days")(add_days)
+city_app.command("add-locations")(add_locations)
 
 Name = Annotated[str, typer.Option(help="A name for people; the folder's by default.")]
 CityOut = Annotated[Path, typer.Option(help="Folder to write the city to.")]
@@ -82,10 +87,19 @@ def show_city(
     folder: Annotated[
         str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
     ],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(help="Past days as a picture (.png, .svg) or a table (.csv)."),
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Print what a city folder holds, after checking its hash."""
-    city = open_city(folder)
+    """Print what a city folder holds, its past days too, after checking its hash."""
+    from clusterfirst.cities.portrait import facts as facts_of_days
+    from clusterfirst.cities.portrait import lines
+
+    history = open_history(folder)
+    city, targets = history.city, _claim_portraits(out or [], folder, len(history))
+    days = facts_of_days(history)
     low, high = city.coords.min(axis=0).tolist(), city.coords.max(axis=0).tolist()
     facts = {
         "name": city.name,
@@ -99,12 +113,37 @@ def show_city(
         "hash": city.hash,
     }
     if as_json:
-        emit_json(facts)
+        emit_json(facts | {"history": days})
     else:
         shown = {"from": _point(low), "to": _point(high)}
-        for key, value in (facts | shown).items():
+        for key, value in (facts | shown | lines(days)).items():
             emit(f"{key:<10} {'-' if value in (None, '') else value}")
-    return 0
+    return write_each(targets, lambda target: _write_portrait(target, history))
+
+
+def _claim_portraits(out: list[Path], folder: str, days: int) -> list[Path]:
+    from clusterfirst.files.outputs import Outputs
+
+    outputs = Outputs(folders_read(folder, None))
+    for path in out:
+        if path.suffix.lower() not in PORTRAITS:
+            rule = f"known here: {', '.join(PORTRAITS)}"
+            raise InputError(Problem("E106", "--out", path.name, rule))
+        if not days:
+            rule = "this city has no past days to show; add some (city add-days)"
+            raise InputError(Problem("E404", "--out", path.name, rule))
+    return [outputs.file(path) for path in out]
+
+
+def _write_portrait(target: Path, history: History) -> None:
+    from clusterfirst.cities.portrait import draw, table
+    from clusterfirst.files import write_text
+    from clusterfirst.files.picture import write_figure
+
+    if target.suffix.lower() == ".csv":
+        write_text(target, table(history))
+    else:
+        write_figure(target, lambda: draw(history))
 
 
 def sample(

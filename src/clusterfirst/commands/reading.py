@@ -12,6 +12,7 @@ from clusterfirst.commands import options
 from clusterfirst.problem.errors import InputError, Problem, quote
 
 if TYPE_CHECKING:
+    from clusterfirst.cities.history import History
     from clusterfirst.files import Limits
     from clusterfirst.problem.city import City
     from clusterfirst.problem.instance import Instance
@@ -26,6 +27,14 @@ def open_city(name: str) -> City:
     from clusterfirst.files import bundled_city, read_city
 
     return bundled_city() if name == BUNDLED else read_city(name)
+
+
+def open_history(name: str) -> History:
+    """Return a city with its past days; the bundled one has none."""
+    from clusterfirst.cities.history import History, read_history
+
+    city = open_city(name)
+    return History(city) if name == BUNDLED else read_history(name, city)
 
 
 def expand(paths: Sequence[Path]) -> list[Path]:

@@ -14,7 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.files.source import Complaints, number_hint, plain_number
+from clusterfirst.files.source import (
+    Complaints,
+    number_hint,
+    plain_number,
+    plain_numbers,
+)
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
@@ -78,6 +83,9 @@ def parse_table(text: str, wanted: Sequence[tuple[str, ...]]) -> Table:
 
 
 def _numbers(table: Table, name: str, wrong: Complaints) -> list[float]:
+    quick = plain_numbers(table.column(name))
+    if quick is not None:
+        return quick
     values = []
     for line, cell in zip(table.lines(), table.column(name), strict=True):
         value = plain_number(cell)
@@ -106,21 +114,33 @@ def _check_ids(table: Table, wrong: Complaints, hint: str = "") -> None:
 
 def parse_locations(text: str, depot: str) -> tuple[FloatArray, list[str], Metric]:
     """Return coordinates and ids, the depot's first, and the metric they mean."""
-    table = parse_table(text, [("id", "x", "y"), ("id", "lat", "lon")])
-    degrees = "lat" in table.columns and "lon" in table.columns
-    axes = ("lon", "lat") if degrees else ("x", "y")
     wrong = Complaints()
-    _check_ids(table, wrong)
-    coords = np.array([_numbers(table, axis, wrong) for axis in axes]).T
-    ids = table.column("id")
+    coords, ids, metric = _places(text, wrong)
     if depot not in ids:
         rule = "no location has this id; name the depot's (--depot ID)"
         wrong.complain("E118", "depot", depot, rule)
     wrong.stop_if_wrong()
     at = ids.index(depot)
     order = [at, *range(at), *range(at + 1, len(ids))]
-    metric: Metric = "greatcircle" if degrees else "euclidean"
     return coords[order], [ids[row] for row in order], metric
+
+
+def parse_new_locations(text: str) -> tuple[FloatArray, list[str], Metric]:
+    """Return coordinates and ids of further locations, and the metric they mean."""
+    wrong = Complaints()
+    found = _places(text, wrong)
+    wrong.stop_if_wrong()
+    return found
+
+
+def _places(text: str, wrong: Complaints) -> tuple[FloatArray, list[str], Metric]:
+    table = parse_table(text, [("id", "x", "y"), ("id", "lat", "lon")])
+    degrees = "lat" in table.columns and "lon" in table.columns
+    axes = ("lon", "lat") if degrees else ("x", "y")
+    _check_ids(table, wrong)
+    coords = np.array([_numbers(table, axis, wrong) for axis in axes]).T
+    metric: Metric = "greatcircle" if degrees else "euclidean"
+    return coords, table.column("id"), metric
 
 
 def format_locations(city: City) -> str:
@@ -136,7 +156,32 @@ def format_locations(city: City) -> str:
 
 def parse_orders(text: str, city: City) -> tuple[list[int], list[float]]:
     """Return the city rows and demands of a day; every wrong line is named."""
+    return _orders(parse_table(text, [("id", "demand")]), city)
+
+
+def parse_days(text: str, city: City) -> list[tuple[str, list[int], list[float]]]:
+    """Return date, city rows and demands of each day of a table of orders.
+
+    Without a column `date` the table is one day, and its date is "".
+    """
     table = parse_table(text, [("id", "demand")])
+    if "date" not in table.columns:
+        return [("", *_orders(table, city))]
+    wrong = Complaints()
+    lines: dict[str, list[tuple[int, list[str]]]] = {}
+    for row, date in zip(table.rows, table.column("date"), strict=True):
+        if not date:
+            rule = "every order of a table with dates needs one"
+            wrong.complain("E412", f"line {row[0]} date", "an empty cell", rule)
+        lines.setdefault(date, []).append(row)
+    wrong.stop_if_wrong()
+    return [
+        (date, *_orders(Table(table.columns, rows), city))
+        for date, rows in lines.items()
+    ]
+
+
+def _orders(table: Table, city: City) -> tuple[list[int], list[float]]:
     wrong = Complaints()
     _check_ids(table, wrong, hint="add the demands up in one line")
     demands = _numbers(table, "demand", wrong)

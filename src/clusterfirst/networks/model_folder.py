@@ -74,17 +74,15 @@ class Model:
         """
         if self.city is None:
             return None
-        if instance.city_rows is not None and instance.city_hash == self.city.hash:
-            if instance.city_rows.max(initial=0) > self.city.num_locations:
-                got = f"row {instance.city_rows.max()}"
-                rule = f"the city has {self.city.num_locations} locations"
-                raise InputError(Problem("E405", "city_rows", got, rule))
-            return instance.city_rows
+        rows, known = instance.city_rows, instance.city_hash == self.city.hash
+        # A city that has grown since has rows of which only the place is known.
+        if rows is not None and known and rows.max(initial=0) < len(self.city.coords):
+            return rows
         if instance.coords is None or instance.metric != self.city.metric:
             city = self.city.name or "another city"
             rule = f"model {self.name} knows only {city}; use --model general"
             raise InputError(Problem("E405", "instance", instance.metric, rule))
-        away, rows = self._tree.query(instance.coords)
+        away, nearest = self._tree.query(instance.coords)
         extent = float(np.ptp(self.city.coords, axis=0).max())
         unknown = np.flatnonzero(away > MATCH * extent)
         if len(unknown) and not borrow:
@@ -96,7 +94,7 @@ class Model:
             )
             got = f"{len(unknown)} unknown locations"
             raise InputError(Problem("E405", "instance", got, rule))
-        found: IntArray = rows.astype(np.int64)
+        found: IntArray = nearest.astype(np.int64)
         return found
 
     def outside(self, instance: Instance) -> list[str]:

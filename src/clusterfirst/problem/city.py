@@ -1,12 +1,15 @@
 """A city: the fixed locations a team serves, of which each day uses a few.
 
 On disk a city is a folder with `city.json` (depot, metric, default capacity and
-fleet, hash) and `locations.csv`; its hash is what models remember.
+fleet, hash) and `locations.csv`; its hash is what models remember. A city may grow:
+new locations come after the others, so that rows keep their numbers, and the hash
+stays that of the rows it was founded with.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +23,8 @@ from clusterfirst.problem.instance import FloatArray, Instance, IntArray, Metric
 class City:
     """All locations, depot in row 0, under the user's own ids.
 
-    `capacity` and `vehicles` are the defaults for a day in this city.
+    `capacity` and `vehicles` are the defaults for a day in this city; `founded` is the
+    number of rows that `hash` covers, None for all of them.
     """
 
     coords: FloatArray  # (|X| + 1, 2); x, y or lon, lat
@@ -29,6 +33,7 @@ class City:
     name: str = ""
     capacity: float | None = None
     vehicles: int | None = None
+    founded: int | None = None
 
     def __post_init__(self) -> None:
         # An instance with every location once checks exactly what a city must be.
@@ -51,11 +56,27 @@ class City:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of metric and coordinates; ids may be renamed without harm."""
+        """SHA-256 of metric and founding rows: what the city is known by.
+
+        Ids may be renamed without harm, and locations added.
+        """
+        return self.hash_of(self.founded)
+
+    def hash_of(self, rows: int | None = None) -> str:
+        """SHA-256 of metric and the coordinates of the first rows, or of all."""
         digest = hashlib.sha256(self.metric.encode())
         # Adding 0 turns -0 into 0, which is the same place in other bits.
-        digest.update(np.ascontiguousarray(self.coords + 0.0, dtype="<f8").tobytes())
+        places = np.ascontiguousarray(self.coords[:rows] + 0.0, dtype="<f8")
+        digest.update(places.tobytes())
         return digest.hexdigest()
+
+    def grown(self, coords: FloatArray, ids: Sequence[str]) -> City:
+        """Return the same city with further locations after those it has."""
+        return self.replace(
+            coords=np.vstack([self.coords, np.reshape(coords, (-1, 2))]),
+            ids=(*self.ids, *ids),
+            founded=self.founded or len(self.coords),
+        )
 
     @cached_property
     def row_of(self) -> dict[str, int]:

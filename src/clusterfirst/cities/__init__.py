@@ -1,0 +1,1 @@
+"""What a city knows: its past days, their law, and what follows from it."""
