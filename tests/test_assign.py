@@ -28,6 +28,7 @@ from clusterfirst.stages.assignment.highs import (
     assign_exact,
     assign_hard,
     assign_sparse,
+    independent,
     max_rounds,
 )
 from clusterfirst.stages.assignment.mip import (
@@ -168,33 +169,115 @@ def test_hard_fixing_never_overfills(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_hard_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If every round fails, the loop ends within the proven bound: the fast answer."""
+    """If every round fails, the loop ends within the proven bound: no answer."""
     failing = Found(None, Claim.STOPPED)
     monkeypatch.setattr(module, "_solve_rest", lambda *_: failing)
     problem = geometric(60, 5)
     plan = np.eye(5)[np.argmin(problem.cost, axis=1)]
     answer = assign_hard(problem, plan, AssignSettings(seconds=math.inf), NEVER)
-    check(problem, answer)
-    assert "heuristic" in answer.note
+    assert answer.status is Status.NOT_FOUND
+    assert answer.freed == answer.fixed > 0
     assert answer.rounds <= max_rounds(60, 0.1)
 
 
-def test_time_cut_short_is_not_worse_than_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poor first point of HiGHS is no answer: the fast assignment is cheaper."""
-    problem = geometric(60, 5)
-    worst = assign_fast(replace(problem, cost=-problem.cost), FastSettings(), NEVER)
-    poor = Found(worst.labels, Claim.STOPPED)
-    monkeypatch.setattr(module, "_solve", lambda *_: poor)
-    monkeypatch.setattr(module, "_solve_rest", lambda *_: poor)
-    plan = np.eye(5)[np.argmin(problem.cost, axis=1)]
-    fast = assign_fast(problem, FastSettings(), NEVER)
-    assert worst.labels.tolist() != fast.labels.tolist()
-    for answer in (
-        assign_sparse(problem, plan, TIGHT, NEVER),
-        assign_hard(problem, plan, TIGHT, NEVER),
-    ):
+def sure_plan(problem: AssignProblem, share: float) -> np.ndarray:
+    """Sure of some of the customers, at their cheapest vehicle; else undecided."""
+    n, vehicles = problem.cost.shape
+    plan = np.full((n, vehicles), 1 / vehicles)
+    sure = np.random.default_rng(5).random(n) < share
+    plan[sure] = np.eye(vehicles)[np.argmin(problem.cost, axis=1)][sure]
+    return plan
+
+
+@pytest.mark.parametrize("claim", [None, Claim.STOPPED, Claim.FAILED])
+@pytest.mark.parametrize("printed", [False, True])
+def test_hard_keeps_whom_it_fixed(
+    claim: Claim | None, printed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped or not, an answer keeps every fixed customer, or says how many not."""
+    if claim is not None:
+        monkeypatch.setattr(module, "solve_binary", lambda *_: MipAnswer(claim))
+    answered = 0
+    for seed in range(12):
+        problem = geometric(60, 6, seed)
+        plan = sure_plan(problem, 0.5)
+        settings = replace(TIGHT, printed=printed)
+        answer = assign_hard(problem, plan, settings, NEVER)
+        if not math.isfinite(answer.cost):
+            assert printed or claim is not None
+            continue
         check(problem, answer)
-        assert answer.cost <= fast.cost + 1e-9
+        best = plan.argmax(axis=1)
+        kept = (answer.labels == best)[plan.max(axis=1) > 0.99].sum()
+        assert kept >= answer.fixed - answer.freed
+        answered += answer.freed == 0
+    assert answered >= (0 if printed else 9)
+    assert answered == 0 or not (printed and claim is not None)
+
+
+def test_sparse_uses_no_other_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solve that time cuts short answers on the edges of its round or not at all."""
+    monkeypatch.setattr(module, "solve_binary", lambda *_: MipAnswer(Claim.STOPPED))
+    for seed in range(12):
+        problem = geometric(60, 6, seed)
+        plan = sure_plan(problem, 0.5)
+        answer = assign_sparse(problem, plan, TIGHT, NEVER)
+        check(problem, answer)
+        k = 2**answer.rounds
+        rank = np.argsort(np.argsort(problem.cost, axis=1), axis=1)
+        allowed = (plan >= TIGHT.tau_low) | (rank < k)
+        assert allowed[np.arange(60), answer.labels].all()
+
+
+def test_printed_decodings_equal_brute_force() -> None:
+    """From nothing, on the paper's edges: exact, sparse on all, hard with nobody."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        problem = AssignProblem(rng.random((7, 3)), rng.integers(1, 9, 7), 16, 3)
+        best, settings = brute_force(problem), replace(TIGHT, printed=True)
+        everyone, nobody = np.ones((7, 3)), np.zeros((7, 3))
+        for answer in (
+            assign_exact(problem, settings, NEVER),
+            assign_sparse(problem, everyone, settings, NEVER),
+            assign_hard(problem, nobody, settings, NEVER),
+        ):
+            assert (answer.status is Status.INFEASIBLE) == math.isinf(best)
+            if math.isfinite(best):
+                assert answer.cost == pytest.approx(best, abs=1e-6)
+
+
+def test_independent_parts_share_no_vehicle() -> None:
+    """Parts hold everyone once; a vehicle is a candidate in one of them only."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = AssignProblem(rng.random((30, 12)), np.ones(30, int), 9, 12)
+        case = Case.of(problem)
+        edges = rng.random((30, 12)) < rng.uniform(0.02, 0.3)
+        edges[np.arange(30), rng.integers(0, 12, 30)] = True
+        parts = independent(case, edges)
+        assert sorted(np.concatenate(parts).tolist()) == list(range(30))
+        used = [set(np.nonzero(edges[rows])[1].tolist()) for rows in parts]
+        assert sum(map(len, used)) == len(set.union(*used))
+
+
+def test_what_a_vehicle_holds_counts() -> None:
+    """Holding some customers leaves the same optimum as keeping them by hand."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        problem = AssignProblem(rng.random((7, 3)), rng.integers(1, 9, 7), 17, 3)
+        fixed = np.where(rng.random(7) < 0.4, rng.integers(0, 3, 7), -1)
+        best = math.inf
+        for labels in itertools.product(range(3), repeat=7):
+            loads = np.bincount(labels, problem.demands, 3)
+            same = ((fixed < 0) | (fixed == labels)).all()
+            if same and (loads <= 17).all():
+                best = min(best, problem.cost[np.arange(7), labels].sum())
+        case = Case.of(problem)
+        found = module._solve_rest(case, fixed, TIGHT, NEVER)  # noqa: SLF001
+        assert (found.labels is None) == math.isinf(best)
+        if found.labels is not None:
+            assert case.total(found.labels) == pytest.approx(best, abs=1e-6)
+            assert found.bound == pytest.approx(best, abs=1e-6)
 
 
 def test_only_edges_that_can_win_are_kept() -> None:

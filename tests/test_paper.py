@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from clusterfirst.cli import main
 from clusterfirst.evidence.bench.sets import BenchSet, Case, city_set, route_numbers
@@ -31,12 +32,16 @@ from clusterfirst.evidence.paper.pictures import (
 from clusterfirst.evidence.paper.printed import SIZES
 from clusterfirst.evidence.paper.shots import Recipe, Shot
 from clusterfirst.evidence.paper.variants import GENERAL, VARIANTS, Models
+from clusterfirst.networks.cluster import SeedBatch, all_seeds
 from clusterfirst.networks.model_folder import Model, save_model
 from clusterfirst.networks.neural import NeuralScorer
+from clusterfirst.networks.seeds import PackingRule, decode_seeds
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from networks import PSI, small_city, small_router
+from clusterfirst.stages.assignment import highs
+from clusterfirst.stages.assignment.mip import Claim, MipAnswer
+from networks import PSI, RELATIVE, small_city, small_day, small_router
 from networks import SMALL as XY
 
 COUNT = 2
@@ -159,6 +164,57 @@ def test_decoding_is_the_papers(
     desk, _ = new_desk(tmp_path, folders)
     desk.run([EXACT])
     assert isinstance(desk.result(EXACT), Measured)
+
+
+def test_nothing_of_ours_is_in_the_printed_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds of Algorithm 1, latent distances at all of them, HiGHS from nothing."""
+    router, day = small_router(RELATIVE), small_day(60)
+    save_model(tmp_path / "any", Model("any", router, {}), "card")
+    warm = []
+    solve_binary = highs.solve_binary
+
+    def spy(*args):  # type: ignore[no-untyped-def]  # a spy
+        warm.append(args[3] if len(args) > 3 else None)
+        return solve_binary(*args)
+
+    monkeypatch.setattr(highs, "solve_binary", spy)
+    monkeypatch.setattr(highs.Case, "quick", lambda *_: pytest.fail("fast answer"))
+    weights = variants.Weights("any", str(tmp_path / "any"), "")
+    found = shots.decode(day, Recipe(model="any", assign="exact"), weights, 30.0)
+    assert found is not None
+    assert warm
+    assert all(point is None for point in warm)
+    scores = found.state.details["scores"]
+    plain = NeuralScorer(router, found.state.instance).encoded
+    picked = decode_seeds(
+        plain.output.logit.numpy()[0, 1:],
+        plain.output.contrast.numpy()[0, 1:],
+        day.demand_units[1:],
+        PackingRule().limits(day.demand_units[1:], 50, day.min_vehicles),
+        np.empty((60, 0), dtype=np.int64),
+    )
+    assert scores.seeds.tolist() == (picked[picked >= 0] + 1).tolist()
+    batch = SeedBatch(torch.tensor(scores.seeds)[None], torch.ones(1, len(picked)) > 0)
+    with torch.inference_mode():
+        every = all_seeds(plain.nodes, batch)
+        out = router.score(plain.output.hidden, plain.nodes, batch, every)
+    assert scores.cost == pytest.approx(out.cost[0].numpy(), abs=1e-6)
+    assert found.state.rounds == 1
+
+
+def test_without_an_assignment_there_is_no_answer(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our repair answers for `solve`, never for the paper's decodings."""
+    monkeypatch.setattr(highs, "solve_binary", lambda *_: MipAnswer(Claim.STOPPED))
+    desk, _ = new_desk(tmp_path, folders)
+    desk.run([EXACT])
+    result = desk.result(EXACT)
+    assert isinstance(result, Measured)
+    assert not result.gaps
+    assert {shot.reason for _, shot in result.pairs} == {"no feasible routes in time"}
 
 
 def test_an_answer_the_judge_refuses_is_no_answer(

@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 
-from clusterfirst.networks.cluster import SeedBatch, detours_at
+from clusterfirst.networks.cluster import SeedBatch, all_seeds, detours_at
 from clusterfirst.networks.inputs import NodeArrays, NodeBatch, collate
 from clusterfirst.networks.layers import Lists
 from clusterfirst.networks.model import Router
-from clusterfirst.networks.seeds import SeedOutput, decode_seeds
+from clusterfirst.networks.seeds import PackingRule, SeedOutput, decode_seeds
 from clusterfirst.networks.transport import (
     INFERENCE,
     SinkhornSettings,
@@ -39,6 +39,17 @@ BEST_SEEDS = 96
 # likely, as in long routes, the shortest detour should decide (LOG.md). Only at
 # decoding: the pair head sees detours and could learn to take them back (not tried).
 DETOUR_WEIGHT = 0.01
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Which seeds are picked, and what a customer costs at which of them."""
+
+    every_seed: bool = False  # the paper's dense Delta, not the model's candidates
+    printed: bool = False  # seeds by Algorithm 1 and latent distances alone
+
+
+OURS = Scoring()
 
 
 @dataclass(frozen=True)
@@ -85,8 +96,9 @@ class NeuralScorer:
         instance: Instance,
         rows: IntArray | None = None,
         threads: int | None = None,
+        scoring: Scoring = OURS,
     ) -> None:
-        self.router, self.instance = router, instance
+        self.router, self.instance, self.scoring = router, instance, scoring
         small = threads is not None and instance.num_customers < THREADS_FROM
         self.threads = 1 if small else threads
         with _on_threads(self.threads):
@@ -95,13 +107,14 @@ class NeuralScorer:
     def __call__(self, vehicles: int, noise: float = 0.0, seed: int = 0) -> Scores:
         """Return seeds and costs for this fleet; with noise, of another seed set."""
         with _on_threads(self.threads):
-            found = score(self.router, self.encoded, [vehicles], noise=noise, seed=seed)
-        return found[0]
+            known = (self.router, self.encoded)
+            picked = _pick(*known, [vehicles], noise, seed, self.scoring)
+            return score_at(*known, picked, self.scoring)[0]
 
     def at(self, seeds: IntArray) -> Scores:
         """Return the costs at seeds (customer rows) somebody else picked."""
         with _on_threads(self.threads):
-            return score_at(self.router, self.encoded, [seeds])[0]
+            return score_at(self.router, self.encoded, [seeds], self.scoring)[0]
 
 
 @contextmanager
@@ -150,7 +163,10 @@ def score(
 
 @torch.inference_mode()
 def score_at(
-    router: Router, encoded: Encoded, picked: Sequence[IntArray]
+    router: Router,
+    encoded: Encoded,
+    picked: Sequence[IntArray],
+    scoring: Scoring = OURS,
 ) -> list[Scores]:
     """Score each customer at its candidates among given seeds (customer rows)."""
     K = max(1, max(len(seeds) for seeds in picked))
@@ -160,10 +176,11 @@ def score_at(
         index[b, : len(seeds)] = seeds
         real[b, : len(seeds)] = True
     batch = SeedBatch(torch.from_numpy(index), torch.from_numpy(real))
-    candidates = router.candidates(encoded.nodes, batch)
+    near = all_seeds if scoring.every_seed else router.candidates
+    candidates = near(encoded.nodes, batch)
     out = router.score(encoded.output.hidden, encoded.nodes, batch, candidates)
     price = out.cost
-    if router.config.pair_head:
+    if router.config.pair_head and not scoring.printed:
         price = price + DETOUR_WEIGHT * detours_at(encoded.nodes, batch, out.candidates)
     price = torch.where(out.valid, price, torch.inf)
     results = []
@@ -184,9 +201,10 @@ def _pick(
     vehicles: Sequence[int],
     noise: float,
     seed: int,
+    scoring: Scoring = OURS,
 ) -> list[IntArray]:
     """Seed tokens (customer rows) of each instance, padding dropped."""
-    packing = router.config.packing
+    packing = PackingRule() if scoring.printed else router.config.packing
     logit = encoded.output.logit.numpy()
     contrast = encoded.output.contrast.numpy()
     lists = encoded.nodes.lists

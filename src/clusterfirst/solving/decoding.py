@@ -50,9 +50,11 @@ def fleets(instance: Instance, settings: DecodingSettings) -> list[int]:
     Vehicles that are nearly full leave the fast assignment so little choice that a
     third number, K_min + 2, is tried as well; the cheapest routes win. "kmin" asks for
     K_min alone, and large fleets get no other: the time is better spent on moved seeds.
+    The paper's K_min is the total over the capacity; ours also asks what fits together.
     """
     demands, capacity = instance.demand_units[1:], instance.capacity_units
-    fewest = max(packing_bound(demands, capacity), 1)
+    bound = instance.min_vehicles
+    fewest = max(bound if settings.printed else packing_bound(demands, capacity), 1)
     sizes = [fewest]
     fast = settings.assign == "fast"
     if settings.fleet == "best" and not (fast and fewest >= settings.many_vehicles):
@@ -75,11 +77,14 @@ def run_stream(
             decoded += [] if found is None else [found]
             state.end_round()
             if state.finished:
-                return decoded
+                break
             with state.stage("scores"):
                 scores = stream.send(found)
     except StopIteration:
-        return decoded
+        pass
+    kept = state.details.pop("kept", "")
+    state.notes.extend([kept] if kept else [])
+    return decoded
 
 
 def decode(
@@ -104,7 +109,7 @@ def decode(
         answer = _assigned(state, problem, scores, settings)
         labels, forced = answer.labels, 0
         if not math.isfinite(answer.cost):
-            if state.best is not None and state.deadline.passed():
+            if settings.printed or (state.best is not None and state.deadline.passed()):
                 return None
             fallbacks = state.details.get("fallbacks", 0) + 1
             state.details["fallbacks"] = fallbacks
@@ -120,7 +125,25 @@ def decode(
     cost = state.offer(routes)
     if cost < before:
         state.details.update(scores=scores, labels=labels, assignment=answer)
+        state.details["kept"] = _what_was_kept(answer, settings.assign)
     return Decoded(labels, routes, cost, forced)
+
+
+def _what_was_kept(answer: Assignment, assign: str) -> str:
+    """What the best answer owes to something else than was asked for; "" if nothing."""
+    if assign == "fast":
+        return ""
+    if not math.isfinite(answer.cost):
+        return (
+            f"the {assign} assignment found nothing in its time: this answer is that "
+            "of our repair, and keeps none of its constraints"
+        )
+    if answer.freed:
+        return (
+            f"the hard assignment kept {answer.fixed - answer.freed} of the "
+            f"{answer.fixed} customers it had fixed; the others were freed"
+        )
+    return ""
 
 
 def _fast(
@@ -143,7 +166,9 @@ def _fast(
 
 def _mip_settings(state: SearchState, settings: DecodingSettings) -> AssignSettings:
     """By the clock, or by nodes where none runs."""
-    chosen = AssignSettings(settings.mip_gap, seed=settings.seed % 2**31)
+    chosen = AssignSettings(
+        settings.mip_gap, seed=settings.seed % 2**31, printed=settings.printed
+    )
     if state.deadline.left() < math.inf:
         return chosen
     return replace(chosen, seconds=math.inf, max_nodes=settings.max_nodes)

@@ -11,7 +11,9 @@ import numpy as np
 from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.neural import (
     DEFAULT_MODEL,
+    MOST_CELLS,
     NeuralScorer,
+    Scoring,
     transport_plan,
 )
 from clusterfirst.problem.instance import Instance, IntArray
@@ -37,7 +39,10 @@ def run_network(state: SearchState, settings: NeuralSettings) -> None:
         borrow = settings.new_locations == "nearest"
         rows = model.rows_of(state.instance, borrow=borrow)
         state.notes.extend(model.outside(state.instance))
-        scorer = NeuralScorer(model.router, state.instance, rows, settings.threads)
+        scoring = scoring_of(state.instance, settings)
+        scorer = NeuralScorer(
+            model.router, state.instance, rows, settings.threads, scoring
+        )
     stream = _each_shot(state, scorer, settings)
     if settings.shots == 1:
         run_stream(state, stream, settings.decoding)
@@ -91,7 +96,9 @@ def _each_shot(
         scorer = plain
         if raw and shot % MIRRORS:
             view = _mirrored(state.instance, shot % MIRRORS)
-            scorer = NeuralScorer(plain.router, view, threads=settings.threads)
+            scorer = NeuralScorer(
+                plain.router, view, threads=settings.threads, scoring=plain.scoring
+            )
         asked = requests(state.instance, settings)
         request = next(asked)
         while request is not None:
@@ -104,6 +111,17 @@ def _each_shot(
                 scores = scorer.at(request)
             found = yield _with_plan(state, scores, settings)
             request = asked.send((scores, found))
+
+
+def scoring_of(instance: Instance, settings: NeuralSettings) -> Scoring:
+    """The candidates of a model are chosen for the fast assignment, not for HiGHS.
+
+    Full vehicles often cannot be filled from the forty nearest seeds (LOG.md).
+    """
+    decoding = settings.decoding
+    cells = instance.num_customers * instance.min_vehicles
+    dense = decoding.assign != "fast" and cells <= MOST_CELLS
+    return Scoring(decoding.printed or dense, decoding.printed)
 
 
 # What to decode next: scores for a fleet size, or at given seeds. None: nothing.
@@ -134,6 +152,9 @@ def requests(instance: Instance, settings: NeuralSettings) -> Requests:
     tried: list[Tried] = []
     for size in fleets(instance, settings.decoding):
         tried.append((yield size))
+    if settings.decoding.printed:
+        yield None
+        return
     for _ in range(settings.more_fleets if settings.decoding.fleet == "best" else 0):
         if size == limit or not all(_forced(one, settings) for one in tried):
             break

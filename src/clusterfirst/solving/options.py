@@ -24,6 +24,9 @@ class DecodingSettings:
     assign: str = "fast"
     fleet: str = "best"
     seed: int = 0
+    # What Sections 2.2 to 2.4 of the paper print and nothing of ours: the decoding of
+    # `clusterfirst paper`. docs/reading-the-paper.md lists what else we do, and why.
+    printed: bool = False
     effort: int = 100  # of one fast assignment: exchanges proposed per customer
     mip_gap: float = 0.001  # at which exact, sparse and hard assignments may stop
     max_nodes: int = 200  # branch-and-bound nodes of one when no clock runs

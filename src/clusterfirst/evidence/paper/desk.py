@@ -86,9 +86,9 @@ class Measured:
         )
 
     @property
-    def repaired(self) -> int:
-        """Instances whose assignment failed and was packed by our repair."""
-        return sum(shot.repaired > 0 for _, shot in self.pairs)
+    def freed(self) -> int:
+        """Instances whose hard assignment did not keep everyone who was fixed."""
+        return sum(shot.freed > 0 for _, shot in self.pairs)
 
     @property
     def seconds(self) -> float:

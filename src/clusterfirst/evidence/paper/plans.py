@@ -119,7 +119,7 @@ def _counted(desk: Desk, task: Task) -> list[Kept]:
 def _count(case: Case, recipe: Recipe, weights: Weights, limit: float) -> Kept | None:
     """Compare plan and exact assignment; None where the assignment failed."""
     decoded = decode(case.instance, recipe, weights, limit)
-    if decoded is None or decoded.state.details.get("fallbacks"):
+    if decoded is None:
         return None
     details = decoded.state.details
     shares = transport_plan(case.instance, details["scores"])

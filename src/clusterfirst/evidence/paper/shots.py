@@ -74,7 +74,8 @@ class Shot:
     vehicles: int | None
     seconds: float
     reached: float | None  # MIP gap proven by the assignment; None: no bound
-    repaired: int  # assignments that failed and were packed by our repair
+    fixed: int  # hard: customers the plan was sure of
+    freed: int  # of these, how many the assignment did not keep
     gflops: float  # fp32 matmul right before
     reason: str  # why there is no answer
     at: str
@@ -117,9 +118,11 @@ def key_of(
 
 
 def as_the_paper(recipe: Recipe, weights: Weights) -> NeuralSettings:
-    """The paper scores at the seeds it decodes, once."""
-    decoding = DecodingSettings(recipe.assign, recipe.fleet, mip_gap=recipe.mip_gap)
-    return NeuralSettings(decoding, weights.folder, moves=0)
+    """What the paper prints and nothing of ours."""
+    decoding = DecodingSettings(
+        recipe.assign, recipe.fleet, printed=True, mip_gap=recipe.mip_gap
+    )
+    return NeuralSettings(decoding, weights.folder)
 
 
 def decode(
@@ -144,7 +147,7 @@ def shoot(
 ) -> Shot:
     """Run once and judge."""
     rate, limit = matmul_rate(), key.seconds_allowed
-    reached, repaired, reason = None, 0, ""
+    reached, fixed, freed, reason = None, 0, 0, ""
     solution: Solution | None = None
     if weights is None:
         found = answer(Run(instance.replace(), recipe.method, limit, seed=0))
@@ -157,9 +160,9 @@ def shoot(
             reason = "no feasible routes in time"
         else:
             solution, spent = decoded.solution, decoded.seconds
-            repaired = int(decoded.state.details.get("fallbacks", 0))
-            gap = decoded.state.details["assignment"].gap
-            reached = float(gap) if np.isfinite(gap) else None
+            assignment = decoded.state.details["assignment"]
+            fixed, freed = assignment.fixed, assignment.freed
+            reached = float(assignment.gap) if np.isfinite(assignment.gap) else None
     cost = vehicles = None
     if solution is not None:
         verdict = judge(instance, solution)
@@ -173,7 +176,8 @@ def shoot(
         vehicles=vehicles,
         seconds=spent,
         reached=reached,
-        repaired=repaired,
+        fixed=fixed,
+        freed=freed,
         gflops=rate,
         reason=reason,
         at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -102,6 +102,25 @@ class Case:
             return answer.labels
         return self.heuristic(candidates, self.room, deadline)
 
+    def holding(self, fixed: IntArray) -> Case:
+        """Those who are not fixed, then one row for what each vehicle holds already.
+
+        Such a row has its vehicle only, so every vehicle keeps its full capacity, and
+        whatever solves an assignment solves this one.
+        """
+        rest, held = np.flatnonzero(fixed < 0), np.flatnonzero(fixed >= 0)
+        load = np.bincount(fixed[held], self.demands[held], len(self.room))
+        full = np.flatnonzero(load)
+        cost = np.full((len(full), self.cost.shape[1]), math.inf)
+        candidates = np.full(cost.shape, -1, dtype=np.int64)
+        cost[:, 0], candidates[:, 0] = 0.0, full
+        return Case(
+            np.vstack([self.cost[rest], cost]),
+            np.vstack([self.candidates[rest], candidates]),
+            np.concatenate([self.demands[rest], load[full].astype(np.int64)]),
+            self.room,
+        )
+
     def worthwhile(
         self, edges: BoolArray, start: IntArray | None, deadline: Deadline
     ) -> BoolArray:

@@ -44,6 +44,7 @@ class AssignSettings:
     tau_low: float = 1e-4  # sparse: keep edges with this much of the plan
     nearest: float = 0.02  # sparse: plus ceil(nearest * N) cheapest vehicles each
     seed: int = 0
+    printed: bool = False  # nothing but what the paper says, see the functions
 
 
 PAPER = AssignSettings()
@@ -59,9 +60,7 @@ def assign_exact(
     reason = case.obvious()
     if reason:
         return case.failure(Status.INFEASIBLE, 1, reason)
-    start = case.quick(case.candidates, settings.seed, deadline.share(0.5))
-    edges = case.worthwhile(case.candidates >= 0, start, deadline.share(0.5))
-    found = _solve(case, edges, start, settings, deadline)
+    found = _solve_edges(case, case.candidates >= 0, settings, deadline)
     return case.answer(found, rounds=1)
 
 
@@ -83,36 +82,32 @@ def assign_sparse(
     settings: AssignSettings,
     deadline: Deadline,
 ) -> Assignment:
-    """Solve on the edges the plan keeps, plus the k cheapest; k doubles until feasible.
+    """Solve on the edges the plan keeps, plus the k cheapest; k grows until feasible.
 
     `plan` is Y-hat on the same (n, C) grid as the costs, or None: then only the
-    cheapest vehicles count. At most 1 + log2(C) rounds, the last on all edges.
+    cheapest vehicles count. k doubles (in the printed way it grows by one), so there
+    are at most 1 + log2(C) rounds, the last on all edges. No other edge is ever used:
+    where time ends the rounds there is no answer.
     """
     case = Case.of(problem)
     deadline = _sooner(deadline, settings)
     reason = case.obvious()
     if reason:
         return case.failure(Status.INFEASIBLE, 1, reason)
-    quick = case.quick(case.candidates, settings.seed, deadline.share(0.3))
     rank = np.argsort(np.argsort(case.cost, axis=1, kind="stable"), axis=1)
     valid = case.candidates >= 0
     likely = np.zeros_like(valid) if plan is None else plan >= settings.tau_low
     width = case.cost.shape[1]
     k = max(1, math.ceil(settings.nearest * case.n))
     rounds = 0
-    while True:  # k doubles
+    while True:  # k grows to the width
         rounds += 1
         last = k >= width
         edges = valid & (likely | (rank < k))
-        time = deadline if last else deadline.share(0.5)
-        masked = np.where(edges, case.candidates, -1)
-        start = case.quick(masked, settings.seed, time.share(0.5))
-        edges = case.worthwhile(edges, start, time.share(0.5))
-        found = _solve(case, edges, start, settings, time)
+        found = _solve_edges(case, edges, settings, deadline, 1.0 if last else 0.5)
         if found.labels is not None or last:
             break
-        k *= 2
-    found = _not_worse(case, found, quick)
+        k = k + 1 if settings.printed else 2 * k
     if found.claim is Claim.OPTIMAL and not last:
         found = replace(found, claim=Claim.STOPPED)  # optimal on fewer edges only
     return case.answer(found, rounds)
@@ -127,25 +122,26 @@ def assign_hard(
     """Fix the customers the plan is sure of, solve the rest, free 10 % on failure.
 
     Fixing goes from the surest customer down and leaves out whoever would overfill
-    a vehicle. A failure (infeasible, or not found in the round's time) frees
-    ceil(prune * fixed) random ones, so at most `max_rounds` rounds are needed; the
-    last has nothing fixed.
+    a vehicle (the printed way fixes them too, which is a failure). A failure
+    (infeasible, or not found in the round's time) frees ceil(prune * fixed) random
+    ones, so at most `max_rounds` rounds are needed; the last has nothing fixed. Who is
+    still fixed stays where the plan has put him: where time ends the rounds there is
+    no answer. `freed` says how many were not kept.
     """
     case = Case.of(problem)
     deadline = _sooner(deadline, settings)
     reason = case.obvious()
     if reason:
         return case.failure(Status.INFEASIBLE, 1, reason)
-    quick = case.quick(case.candidates, settings.seed, deadline.share(0.3))
-    fixed = _surest(case, plan, settings.tau_high)
+    fixed = _surest(case, plan, settings)
+    sure = int((fixed >= 0).sum())
     rng = np.random.default_rng(settings.seed)
     pruning = deadline.share(0.7)  # the rest is for the round with nothing fixed
     rounds = 0
     while True:  # fewer are fixed each time: at most `max_rounds` turns
         rounds += 1
         count = int((fixed >= 0).sum())
-        time = pruning.share(0.3) if count else deadline
-        found = _solve_rest(case, fixed, settings, time)
+        found = _solve_rest(case, fixed, settings, deadline, 0.2 if count else 1.0)
         if found.labels is not None or not count:
             break
         free = rng.choice(
@@ -154,10 +150,9 @@ def assign_hard(
         fixed[free] = -1
         if pruning.passed():
             fixed[:] = -1
-    found = _not_worse(case, found, quick)
     if found.claim is Claim.OPTIMAL and count:
         found = replace(found, claim=Claim.STOPPED)  # optimal given what was fixed
-    return case.answer(found, rounds)
+    return replace(case.answer(found, rounds), fixed=sure, freed=sure - count)
 
 
 def max_rounds(customers: int, prune: float) -> int:
@@ -165,24 +160,12 @@ def max_rounds(customers: int, prune: float) -> int:
     return 2 + math.floor(math.log(max(customers, 1)) / -math.log1p(-prune))
 
 
-def _not_worse(case: Case, found: Found, quick: IntArray | None) -> Found:
-    """What time cut short is no answer of the method: the fast one may be cheaper.
-
-    HiGHS's first points on few edges cost up to three times the optimum (LOG.md).
-    """
-    if found.claim is not Claim.STOPPED or quick is None:
-        return found
-    if found.labels is not None and case.total(found.labels) <= case.total(quick):
-        return found
-    return Found(quick, Claim.STOPPED, note="stopped by time: heuristic answer")
-
-
 def _sooner(deadline: Deadline, settings: AssignSettings) -> Deadline:
     return Deadline(min(deadline.at, Deadline.after(settings.seconds).at))
 
 
-def _surest(case: Case, plan: FloatArray, tau: float) -> IntArray:
-    """Vehicle fixed for each customer, or -1; never more than fits."""
+def _surest(case: Case, plan: FloatArray, settings: AssignSettings) -> IntArray:
+    """Vehicle fixed for each customer, or -1; never more than fits, unless printed."""
     known = np.where(case.candidates >= 0, plan, -np.inf)
     slots = known.argmax(axis=1) if case.n else np.zeros(0, dtype=np.int64)
     rows = np.arange(case.n)
@@ -191,31 +174,95 @@ def _surest(case: Case, plan: FloatArray, tau: float) -> IntArray:
     left = case.room.copy()
     for i in np.argsort(-sure, kind="stable").tolist():
         j = case.candidates[i, slots[i]]
-        if sure[i] > tau and case.demands[i] <= left[j]:
+        fits = case.demands[i] <= left[j] or settings.printed
+        if sure[i] > settings.tau_high and fits:
             fixed[i] = j
             left[j] -= case.demands[i]
     return fixed
 
 
 def _solve_rest(
-    case: Case, fixed: IntArray, settings: AssignSettings, deadline: Deadline
+    case: Case,
+    fixed: IntArray,
+    settings: AssignSettings,
+    deadline: Deadline,
+    patience: float = 1.0,
 ) -> Found:
     """Solve for the customers that are not fixed, in the room that is left."""
-    rest = np.flatnonzero(fixed < 0)
-    left = case.room.copy()
-    held = fixed >= 0
-    np.subtract.at(left, fixed[held], case.demands[held])
-    part = Case(case.cost[rest], case.candidates[rest], case.demands[rest], left)
-    if not len(rest):
-        return Found(fixed.copy(), Claim.OPTIMAL, case.total(fixed))
-    start = part.heuristic(part.candidates, left, deadline.share(0.5))
-    found = _solve(part, part.candidates >= 0, start, settings, deadline)
+    part = case.holding(fixed)
+    if part.obvious():  # the fixed ones alone are too many for a vehicle
+        return Found(None, Claim.INFEASIBLE, note=part.obvious())
+    found = _solve_edges(part, part.candidates >= 0, settings, deadline, patience)
     if found.labels is None:
         return found
-    labels = fixed.copy()
-    labels[rest] = found.labels
+    labels, rest = fixed.copy(), np.flatnonzero(fixed < 0)
+    labels[rest] = found.labels[: len(rest)]
     base = case.total(labels) - part.total(found.labels)
     return replace(found, labels=labels, bound=found.bound + base)
+
+
+def _solve_edges(
+    case: Case,
+    edges: BoolArray,
+    settings: AssignSettings,
+    deadline: Deadline,
+    patience: float = 1.0,
+) -> Found:
+    """Solve on these edges, part by part, from the fast answer on the same edges.
+
+    Where there is none, HiGHS gets `patience` of the time, so that another round may
+    follow. In the printed way it begins with nothing, as the paper's solver does, and
+    has all the time that is left.
+    """
+    start: IntArray | None = None
+    if not settings.printed:
+        masked = np.where(edges, case.candidates, -1)
+        start = case.quick(masked, settings.seed, deadline.share(0.5))
+        edges = case.worthwhile(edges, start, deadline.share(0.5))
+        deadline = deadline.share(patience) if start is None else deadline
+    labels = np.full(case.n, -1, dtype=np.int64)
+    claim, bound = Claim.OPTIMAL, 0.0
+    notes: set[str] = set()
+    todo = int(edges.sum())
+    for rows in independent(case, edges):
+        some = edges[rows]
+        time = deadline.share(int(some.sum()) / max(todo, 1))
+        todo -= int(some.sum())
+        part = replace(
+            case,
+            cost=case.cost[rows],
+            candidates=np.where(some, case.candidates[rows], -1),
+            demands=case.demands[rows],
+        )
+        found = _solve(
+            part, some, None if start is None else start[rows], settings, time
+        )
+        if found.labels is None:
+            return found
+        labels[rows] = found.labels
+        claim = claim if found.claim is Claim.OPTIMAL else found.claim
+        bound += found.bound
+        notes |= {found.note} - {""}
+    return Found(labels, claim, bound, ", ".join(sorted(notes)))
+
+
+def independent(case: Case, edges: BoolArray) -> list[IntArray]:
+    """Customers who share no vehicle with others, even at second hand, apart.
+
+    Fixed customers fill vehicles, and reduced costs drop edges: what is left of a
+    large map often falls into many small programs.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows, slots = np.nonzero(edges)
+    size = case.n + len(case.room)
+    ends = (rows, case.n + case.candidates[rows, slots])
+    graph = coo_array((np.ones(len(rows)), ends), shape=(size, size))
+    _, part = connected_components(graph, directed=False)
+    order = np.argsort(part[: case.n], kind="stable")
+    cuts = np.flatnonzero(np.diff(part[: case.n][order])) + 1
+    return [np.sort(rows) for rows in np.split(order, cuts) if len(rows)]
 
 
 def _solve(
@@ -227,8 +274,11 @@ def _solve(
 ) -> Found:
     """HiGHS on these edges, started from `start`; the better verified point wins."""
     count = int(edges.sum())
-    if not case.n:
-        return Found(np.zeros(0, dtype=np.int64), Claim.OPTIMAL, 0.0)
+    if count == case.n and (edges.sum(axis=1) == 1).all():  # nobody has a choice
+        only = case.candidates[edges]
+        if is_within(only, case.demands, case.room):
+            return Found(only, Claim.OPTIMAL, case.total(only))
+        return Found(None, Claim.INFEASIBLE, note="no choice is left")
     if count > settings.max_edges or deadline.left() < count * SECONDS_PER_EDGE:
         note = "the program is too large for the time left: heuristic answer"
         return Found(start, Claim.STOPPED, note=note)

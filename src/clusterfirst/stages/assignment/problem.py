@@ -57,3 +57,5 @@ class Assignment:
     rounds: int = 1  # solves until feasible (candidate lists grow between them)
     note: str = ""
     nearly: IntArray | None = None  # (n,) labels with some overload, if nothing fits
+    fixed: int = 0  # hard: customers the plan was sure of
+    freed: int = 0  # hard: of these, how many had to be freed until something fitted
