@@ -2,9 +2,7 @@
 #
 #   make demo   virtual environment, the package, one solved day with a picture
 #   make test   every extra and the test tools; ruff, mypy, pytest
-#   make tables every comparison of docs/benchmarks.md, on an idle machine
-#
-# Run them again at any time: what is installed already stays.
+# `make help` lists the others. Run them again at any time: what is installed stays.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -15,21 +13,25 @@ BIN := .venv/bin
 export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test docs tables
+.PHONY: help demo test docs tables
 
-demo: .venv/core-installed
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: .venv/core-installed ## set up and solve one bundled day with a picture
 	$(BIN)/clusterfirst demo --out out/demo.png
 
-test: .venv/all-installed
+test: .venv/all-installed ## every extra and the test tools; ruff, mypy, pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
 
-docs: .venv/all-installed
+docs: .venv/docs-installed ## write docs/cli.md and the site in out/site, without network
 	$(BIN)/python docs/generate_cli.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-tables: .venv/all-installed
+tables: .venv/all-installed ## every comparison of docs/benchmarks.md, on an idle machine
 	$(BIN)/python benchmarks/parts.py --store
 	$(BIN)/python benchmarks/tables.py free
 	$(BIN)/python benchmarks/tables.py search
@@ -47,3 +49,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[labels,bench,ray]" --group dev
 	@touch $@ .venv/core-installed
+
+.venv/docs-installed: pyproject.toml | .venv/all-installed
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
