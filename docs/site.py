@@ -1,7 +1,7 @@
-"""What the docs site has beyond docs/: the API page, and pages of the repository's root.
+"""What the site has beyond docs/: the API page, and pages of the root.
 
-mkdocs calls the two functions (mkdocs.yml, `hooks`). The API page lists the public names
-of the package by itself, so that it cannot drift from them.
+mkdocs calls the two functions (mkdocs.yml, `hooks`). The API page lists the public
+names of the package by itself, so that it cannot drift from them.
 """
 
 from __future__ import annotations
