@@ -199,12 +199,6 @@ REFUSED: list[Case] = [
     vrp(16, "no type", "E120", "nothing", "EDGE_WEIGHT_TYPE : EUC_2D\n", ""),
     vrp(16, "EXPLICIT, no format", "E120", "FORMAT", "EUC_2D", "EXPLICIT"),
     vrp(16, "EXPLICIT, short", "E113", "3 values", *MATRIX),
-    vrp(
-        *(16, "EXPLICIT, asymmetric", "E142", "symmetric", MATRIX[0]),
-        MATRIX[1]
-        .replace("LOWER_ROW", "FULL_MATRIX")
-        .replace("1 2 3", "0 1 1 1 9 0 1 1 1 1 0 1 1 1 1 0"),
-    ),
     vrp(17, "VRPTW", "E121", "VRPTW", "TYPE : CVRP", "TYPE : VRPTW"),
     vrp(17, "windows", "E121", "TIME_WINDOW", "EOF", "TIME_WINDOW_SECTION\n1 0 9\nEOF"),
     vrp(17, "DISTANCE", "E121", "200", "CAPACITY", "DISTANCE : 200\nCAPACITY"),

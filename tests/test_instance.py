@@ -141,7 +141,6 @@ def test_same_as_sees_every_field(instance: Instance) -> None:
         ("E134", {"demands": [0, 1, 1, 1, math.inf]}),
         ("E136", {"demands": [0, 1, 1, 1, 0.1234567]}),
         ("E137", {"demands": [0, 1, 1, 1, 2.0**54]}),
-        ("E142", {"matrix": [[0, 1], [2, 0]], "metric": "matrix", "demands": [0, 1]}),
         ("E306", {"capacity": "50"}),
         ("E306", {"demands": ["a"]}),
         ("E308", {"ids": ("0", "1", "2", "3", "3")}),

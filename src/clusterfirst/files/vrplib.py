@@ -22,8 +22,9 @@ from clusterfirst.files.source import (
     plain_numbers,
     warn,
 )
+from clusterfirst.problem.checks import MAX_COORDINATE
 from clusterfirst.problem.errors import InputError, Problem
-from clusterfirst.problem.instance import MAX_COORDINATE, FloatArray, Instance
+from clusterfirst.problem.instance import FloatArray, Instance
 
 KEYS = {
     "NAME",

@@ -26,7 +26,8 @@ def format_vrp(instance: Instance) -> str:
         f"EDGE_WEIGHT_TYPE : {'EXPLICIT' if explicit else 'EUC_2D'}",
     ]
     if explicit:
-        lines.append("EDGE_WEIGHT_FORMAT : LOWER_ROW")
+        form = "LOWER_ROW" if instance.symmetric else "FULL_MATRIX"
+        lines.append(f"EDGE_WEIGHT_FORMAT : {form}")
     lines.append(f"CAPACITY : {plain_text(instance.capacity)}")
     if instance.vehicles is not None:
         lines.append(f"VEHICLES : {instance.vehicles}")
@@ -35,8 +36,8 @@ def format_vrp(instance: Instance) -> str:
         lines += _table(instance.coords.tolist())
     if instance.matrix is not None:
         lines.append("EDGE_WEIGHT_SECTION")
-        for i in range(1, size):
-            row = instance.matrix[i, :i].tolist()
+        for i in range(1 if instance.symmetric else 0, size):
+            row = instance.matrix[i, : i if instance.symmetric else size].tolist()
             lines.append(" ".join(plain_text(value) for value in row))
     lines.append("DEMAND_SECTION")
     lines += _table([[value] for value in instance.demands.tolist()])
@@ -63,6 +64,8 @@ def _warn_of_loss(instance: Instance) -> None:
         for what, there in (
             ("ids", own_ids),
             ("city rows", instance.city_rows is not None),
+            ("vehicles and limits", instance.constraints is not None),
+            ("columns", bool(instance.columns)),
             (f"rounding '{instance.rounding}'", instance.rounding != "none"),
         )
         if there

@@ -59,10 +59,11 @@ def require_exact_integers(values: Any, where: str) -> None:
 
 
 def exact_units(
-    demands: npt.NDArray[np.float64], capacity: float, ids: Sequence[str]
-) -> tuple[npt.NDArray[np.int64], int]:
-    """Return demands and capacity as exact integers in a common decimal unit."""
-    values = [*demands.tolist(), float(capacity)]
+    demands: npt.NDArray[np.float64], capacities: Sequence[float], ids: Sequence[str]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return demands and capacities as exact integers in a common decimal unit."""
+    size = len(demands)
+    values = [*demands.tolist(), *map(float, capacities)]
     units = [int(value) for value in values]
     if not all(value.is_integer() for value in values):
         written = [Decimal(repr(value)) for value in values]
@@ -73,7 +74,9 @@ def exact_units(
                 raise InputError(Problem("E136", where, repr(values[i]), TOO_FINE))
         # Scaled as decimals: near 2**53 a product of floats is off by one.
         units = [int(number.scaleb(max(decimals))) for number in written]
-    if sum(units[:-1]) > MAX_EXACT or units[-1] > MAX_EXACT:
-        total = f"total {sum(values[:-1]):.3g}, capacity {capacity:.3g}"
+    largest = max(units[size:])
+    if sum(units[:size]) > MAX_EXACT or largest > MAX_EXACT:
+        total = f"total {sum(values[:size]):.3g}, capacity {max(capacities):.3g}"
         raise InputError(Problem("E137", "demands", total, TOO_LARGE))
-    return np.array(units[:-1], dtype=np.int64), units[-1]
+    both = np.array(units, dtype=np.int64)
+    return both[:size], both[size:]

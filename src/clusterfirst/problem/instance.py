@@ -11,14 +11,26 @@ instances. Distances come from here, with the formulas of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from clusterfirst.problem.checks import METRICS as METRICS
+from clusterfirst.problem.checks import Metric as Metric
+from clusterfirst.problem.checks import (
+    as_array,
+    check_demands,
+    check_ids,
+    check_options,
+    checked_coords,
+    checked_matrix,
+    plain_number,
+    stop_if_wrong,
+)
+from clusterfirst.problem.constraints import Constraints, checked
 from clusterfirst.problem.distances import EARTH_RADIUS_KM as EARTH_RADIUS_KM
 from clusterfirst.problem.distances import ROUNDINGS as ROUNDINGS
 from clusterfirst.problem.distances import FloatArray as FloatArray
@@ -28,14 +40,11 @@ from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
 from clusterfirst.problem.exact import MAX_DECIMALS as MAX_DECIMALS
 from clusterfirst.problem.exact import MAX_EXACT as MAX_EXACT
 from clusterfirst.problem.exact import exact_units, require_exact_integers
+from clusterfirst.problem.feasibility import Alone, reasons
+from clusterfirst.problem.fleet import IntArray as IntArray
+from clusterfirst.problem.fleet import same_fields
 
-IntArray = npt.NDArray[np.int64]
-Metric = Literal["euclidean", "greatcircle", "matrix"]
-
-METRICS: tuple[str, ...] = get_args(Metric)
 MAX_CUSTOMERS = 100_000
-MAX_COORDINATE = 1e9
-MAX_ID_LENGTH = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +61,8 @@ class Instance:
         (n + 1, 2): x, y in the plane, or longitude, latitude in degrees when
         metric is "greatcircle" (distances then are km). None for a bare matrix.
     matrix
-        (n + 1, n + 1) symmetric distances, with metric "matrix". Coordinates may
-        come along for pictures and for the methods that need geometry.
+        (n + 1, n + 1) distances from row to row, with metric "matrix". Coordinates
+        may come along for pictures and for the methods that need geometry.
     rounding
         Applied to every distance; the names and meanings are PyVRP's.
     vehicles
@@ -63,6 +72,12 @@ class Instance:
     city_rows
         (n + 1,) rows of the city this day was drawn from (depot = row 0), and
         city_hash the hash of that city.
+    constraints
+        A mixed fleet, hours, pins and groups; None is a plain CVRP. With them
+        `capacity` is the largest of the fleet and `vehicles` its size.
+    columns
+        What else the user's tables say, (n + 1,) cells under each name: carried
+        through to what people read.
     """
 
     demands: npt.NDArray[Any]
@@ -76,17 +91,20 @@ class Instance:
     ids: tuple[str, ...] = ()
     city_rows: IntArray | None = None
     city_hash: str = ""
+    constraints: Constraints | None = None
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     max_customers: int = field(default=MAX_CUSTOMERS, repr=False)
     demand_units: IntArray = field(init=False, repr=False)
     capacity_units: int = field(init=False, repr=False)
+    vehicle_units: IntArray | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
-        _check_options(self, problems)
-        _raise(problems)
+        check_options(self, problems)
+        stop_if_wrong(problems)
         require_exact_integers(self.demands, "demands")
         require_exact_integers(self.capacity, "capacity")
-        demands = _array(self.demands, "demands", 1)
+        demands = as_array(self.demands, "demands", 1)
         n = len(demands) - 1
         if n < 0:
             rule = "the depot must be row 0"
@@ -100,13 +118,17 @@ class Instance:
                     f"the limit is {self.max_customers} (--max-customers)",
                 )
             )
-            _raise(problems)
+            stop_if_wrong(problems)
         ids = self.ids or tuple(str(i) for i in range(n + 1))
-        _check_ids(ids, n, problems)
-        _raise(problems)
-        _check_demands(demands, self.capacity, ids, problems)
-        coords = self.coords if self.coords is None else _coords(self, n, ids, problems)
-        matrix = self.matrix if self.matrix is None else _matrix(self, n, problems)
+        check_ids(ids, n, problems)
+        stop_if_wrong(problems)
+        check_demands(demands, ids, problems)
+        coords, matrix = self.coords, self.matrix
+        if coords is not None:
+            degrees = self.metric == "greatcircle"
+            coords = checked_coords(coords, degrees, ids, problems)
+        if matrix is not None:
+            matrix = checked_matrix(matrix, n, problems)
         if (matrix is None) == (self.metric == "matrix"):
             rule = "a distance matrix goes with metric 'matrix', and only there"
             problems.append(Problem("E120", "metric", self.metric, rule))
@@ -115,20 +137,25 @@ class Instance:
             problems.append(Problem("E111", "coords", "neither", rule))
         rows = None
         if self.city_rows is not None:
-            rows = _array(self.city_rows, "city_rows", 1).astype(np.int64)
+            rows = as_array(self.city_rows, "city_rows", 1).astype(np.int64)
             if len(rows) != n + 1 or (len(rows) and rows.min() < 0):
                 rule = f"{n + 1} rows of the city are needed"
                 problems.append(Problem("E405", "city_rows", str(len(rows)), rule))
-        _raise(problems)
-        units, capacity_units = exact_units(demands, self.capacity, ids)
+        stop_if_wrong(problems)
+        capacities = [float(self.capacity)]
+        constraints = self.constraints
+        if constraints is not None:
+            constraints = checked(constraints, ids)
+            capacities = constraints.fleet.capacities.tolist()
+        units, kinds = exact_units(demands, capacities, ids)
         if np.all(demands == np.floor(demands)):
             demands = demands.astype(np.int64)
-        capacity = float(self.capacity)
+        capacity = max(capacities)
         capacity = int(capacity) if capacity.is_integer() else capacity
         for array in (demands, coords, matrix, rows, units):
             if array is not None:
                 array.setflags(write=False)
-        checked: dict[str, Any] = {
+        checked_fields: dict[str, Any] = {
             "demands": demands,
             "capacity": capacity,
             "coords": coords,
@@ -136,9 +163,14 @@ class Instance:
             "ids": tuple(ids),
             "city_rows": rows,
             "demand_units": units,
-            "capacity_units": capacity_units,
+            "capacity_units": int(kinds.max()),
+            "constraints": constraints,
+            "vehicle_units": None,
         }
-        for name, value in checked.items():
+        if constraints is not None:
+            checked_fields["vehicles"] = constraints.fleet.size
+            checked_fields["vehicle_units"] = kinds[constraints.fleet.kind]
+        for name, value in checked_fields.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -191,6 +223,27 @@ class Instance:
                 raw = np.sqrt(delta[..., 0] ** 2 + delta[..., 1] ** 2)
         return round_distances(raw, self.rounding)
 
+    def minutes(self, a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
+        """Minutes from rows a to rows b, by the durations or the speed of the day."""
+        assert self.constraints is not None
+        if self.constraints.durations is not None:
+            times: FloatArray = self.constraints.durations[np.asarray(a), np.asarray(b)]
+            return times
+        assert self.constraints.speed is not None
+        return self.lengths(a, b) * (60 / self.constraints.speed)
+
+    def plain_load(self, units: int) -> float:
+        """A load in the user's own unit."""
+        return units * self.capacity / self.capacity_units
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether every way is as long as the way back, in distance and time."""
+        tables = [self.matrix]
+        if self.constraints is not None:
+            tables.append(self.constraints.durations)
+        return all(t is None or np.array_equal(t, t.T) for t in tables)
+
     @cached_property
     def distances(self) -> FloatArray:
         """(n + 1, n + 1) distances, computed once; O(n^2) memory."""
@@ -203,8 +256,30 @@ class Instance:
         """Return a copy with some fields changed and everything checked again."""
         return replace(self, **changes)
 
+    @property
+    def alone(self) -> Alone:
+        """What serving each order by itself takes."""
+        assert self.constraints is not None
+        assert self.vehicle_units is not None
+        rows, service = np.arange(self.num_customers + 1), self.constraints.service
+        minutes = None
+        if self.constraints.timed:
+            minutes = self.minutes(0, rows) + self.minutes(rows, 0)
+            minutes = minutes if service is None else minutes + service
+        by_formula = self.matrix is None and self.constraints.durations is None
+        return Alone(
+            self.demand_units,
+            self.vehicle_units,
+            self.plain_load(1),
+            self.lengths(0, rows) + self.lengths(rows, 0),
+            minutes,
+            by_formula and self.rounding == "none",
+        )
+
     def infeasibility(self) -> list[Problem]:
         """Reasons, found without search, why no solution can exist."""
+        if self.constraints is not None:
+            return reasons(self.constraints, self.alone, self.ids)
         too_big = np.flatnonzero(self.demand_units > self.capacity_units)
         problems = [
             Problem(
@@ -217,7 +292,7 @@ class Instance:
         ]
         if self.vehicles is not None and self.min_vehicles > self.vehicles:
             rule = (
-                f"infeasible: total demand {_plain(self.demands.sum())} needs at "
+                f"infeasible: total demand {plain_number(self.demands.sum())} needs at "
                 f"least {self.min_vehicles} vehicles of {self.capacity}"
             )
             problems.append(
@@ -231,147 +306,15 @@ class Instance:
         if problems:
             raise InfeasibleError(problems)
 
+    def require_plain(self, who: str) -> None:
+        """Refuse constraints and one-way streets where only a plain CVRP is solved."""
+        if self.constraints is not None:
+            rule = f"{who} knows no fleet of several kinds, hours, pins or groups"
+            raise InputError(Problem("E436", "constraints", rule=rule))
+        if not self.symmetric:
+            rule = f"{who} needs every way to be as long as the way back"
+            raise InputError(Problem("E142", "matrix", "one that is not", rule))
+
     def same_as(self, other: Instance) -> bool:
         """Whether two instances are equal field by field, array by array."""
-        return all(
-            np.array_equal(getattr(self, f.name), getattr(other, f.name))
-            if isinstance(getattr(self, f.name), np.ndarray)
-            or isinstance(getattr(other, f.name), np.ndarray)
-            else getattr(self, f.name) == getattr(other, f.name)
-            for f in fields(self)
-            if f.name != "max_customers"
-        )
-
-
-def _raise(problems: Sequence[Problem]) -> None:
-    if problems:
-        raise InputError(problems)
-
-
-def _plain(value: Any) -> str:
-    """A number as a person would write it."""
-    return str(int(value)) if float(value).is_integer() else f"{float(value):.6g}"
-
-
-def _array(value: Any, name: str, ndim: int) -> npt.NDArray[Any]:
-    """A fresh float64 copy with the right number of axes, or an error."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        rule = f"a {ndim}-dimensional array of numbers is needed"
-        raise InputError(Problem("E306", name, str(value), rule)) from error
-    if array.ndim != ndim:
-        rule = f"{ndim} dimension(s) are needed"
-        raise InputError(Problem("E306", name, f"shape {array.shape}", rule))
-    return array
-
-
-def _check_options(instance: Instance, problems: list[Problem]) -> None:
-    if instance.metric not in METRICS:
-        rule = f"one of {', '.join(METRICS)}"
-        problems.append(Problem("E120", "metric", str(instance.metric), rule))
-    if instance.rounding not in ROUNDINGS:
-        rule = f"one of {', '.join(ROUNDINGS)}"
-        problems.append(Problem("E120", "rounding", str(instance.rounding), rule))
-    vehicles = instance.vehicles
-    whole = isinstance(vehicles, int | np.integer) and not isinstance(vehicles, bool)
-    if vehicles is not None and not (whole and vehicles >= 1):
-        rule = "a whole number of at least 1 is needed"
-        problems.append(Problem("E404", "vehicles", str(vehicles), rule))
-    capacity = instance.capacity
-    if isinstance(capacity, bool) or not isinstance(
-        capacity, (int, float, np.integer, np.floating)
-    ):
-        rule = "a number is needed"
-        problems.append(Problem("E306", "capacity", str(capacity), rule))
-    elif not (math.isfinite(capacity) and capacity > 0):
-        rule = "it must be a finite number above 0"
-        problems.append(Problem("E123", "capacity", str(capacity), rule))
-
-
-def _check_ids(ids: Sequence[str], n: int, problems: list[Problem]) -> None:
-    if len(ids) != n + 1:
-        rule = f"{n + 1} are needed, the depot's first"
-        problems.append(Problem("E308", "ids", str(len(ids)), rule))
-        return
-    seen: dict[str, int] = {}
-    for i, name in enumerate(ids):
-        if not isinstance(name, str) or not name or not name.isprintable():
-            rule = "a non-empty name of printable characters is needed"
-            problems.append(Problem("E308", f"id of row {i}", repr(name), rule))
-        elif len(name) > MAX_ID_LENGTH:
-            rule = f"at most {MAX_ID_LENGTH} characters"
-            problems.append(Problem("E308", f"id of row {i}", name, rule))
-        elif name in seen:
-            rule = f"already used by row {seen[name]}"
-            problems.append(Problem("E308", f"id of row {i}", name, rule))
-        seen.setdefault(name, i)
-
-
-def _check_demands(
-    demands: FloatArray, capacity: float, ids: Sequence[str], problems: list[Problem]
-) -> None:
-    for i in np.flatnonzero(~np.isfinite(demands)).tolist():
-        rule = "a finite number is needed"
-        problems.append(Problem("E134", f"demand of {ids[i]}", str(demands[i]), rule))
-    for i in np.flatnonzero(demands < 0).tolist():
-        rule = "it must be at least 0"
-        problems.append(Problem("E133", f"demand of {ids[i]}", str(demands[i]), rule))
-    if demands[0] > 0:
-        problems.append(
-            Problem("E119", "demand of the depot", str(demands[0]), "it must be 0")
-        )
-
-
-def _coords(
-    instance: Instance, n: int, ids: Sequence[str], problems: list[Problem]
-) -> FloatArray:
-    coords = _array(instance.coords, "coords", 2)
-    if coords.shape != (n + 1, 2):
-        rule = f"({n + 1}, 2) is needed: one row per demand, depot first"
-        problems.append(Problem("E113", "coords", f"shape {coords.shape}", rule))
-        return coords
-    degrees = instance.metric == "greatcircle"
-    axes = ("lon", "lat") if degrees else ("x", "y")
-    limits = (180.0, 90.0) if degrees else (MAX_COORDINATE, MAX_COORDINATE)
-    for axis in (0, 1):
-        column = coords[:, axis]
-        for i in np.flatnonzero(~np.isfinite(column)).tolist():
-            where = f"{axes[axis]} of {ids[i]}"
-            rule = "a finite number is needed"
-            problems.append(Problem("E131", where, str(column[i]), rule))
-        for i in np.flatnonzero(np.abs(column) > limits[axis]).tolist():
-            where = f"{axes[axis]} of {ids[i]}"
-            rule = f"the absolute value must be at most {limits[axis]:g}"
-            hint = "are lat and lon swapped?" if degrees else ""
-            problems.append(Problem("E132", where, str(column[i]), rule, hint))
-    return coords
-
-
-def _matrix(instance: Instance, n: int, problems: list[Problem]) -> FloatArray:
-    matrix = _array(instance.matrix, "matrix", 2)
-    if matrix.shape != (n + 1, n + 1):
-        rule = f"({n + 1}, {n + 1}) is needed"
-        problems.append(Problem("E113", "matrix", f"shape {matrix.shape}", rule))
-        return matrix
-    bad = np.argwhere(
-        ~np.isfinite(matrix) | (matrix < 0) | (matrix > 4 * MAX_COORDINATE)
-    )
-    for i, j in bad[:21].tolist():
-        rule = "a finite distance of at least 0 is needed"
-        problems.append(Problem("E131", f"matrix[{i}][{j}]", str(matrix[i, j]), rule))
-    if not len(bad):
-        for i in np.flatnonzero(np.diagonal(matrix))[:21].tolist():
-            rule = "the diagonal must be 0"
-            where = f"matrix[{i}][{i}]"
-            problems.append(Problem("E131", where, str(matrix[i, i]), rule))
-        skew = np.argwhere(matrix != matrix.T)
-        if len(skew):
-            i, j = skew[0].tolist()
-            rule = (
-                f"the other way it is {matrix[j, i]:g}; "
-                "only symmetric matrices are supported so far"
-            )
-            where = f"matrix[{i}][{j}]"
-            problems.append(Problem("E142", where, f"{matrix[i, j]:g}", rule))
-    return matrix
+        return same_fields(self, other, "max_customers")

@@ -10,32 +10,54 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from clusterfirst.problem.errors import Problem
+from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import MAX_EXACT, FloatArray, Instance, IntArray
+from clusterfirst.problem.stops import Stops
+from clusterfirst.problem.violations import (
+    fleet_violations,
+    order_violations,
+    route_violations,
+)
 
 
 @dataclass(frozen=True)
 class Solution:
     """Routes as tuples of customer numbers 1..n, depot left out.
 
-    A solution is a set of undirected cycles (the paper, Lemma 2); `canonical`
-    picks one writing of it, so that equal solutions compare equal.
+    Without constraints a solution is a set of undirected cycles (the paper, Lemma 2);
+    `canonical` picks one writing of it, so that equal solutions compare equal.
+    `vehicles` are the numbers, from 0, of the vehicles that drive the routes; without
+    them route k is driven by vehicle k.
     """
 
     routes: tuple[tuple[int, ...], ...]
+    vehicles: tuple[int, ...] | None = None
 
-    def __init__(self, routes: Iterable[Iterable[int]]) -> None:
-        object.__setattr__(
-            self, "routes", tuple(tuple(int(c) for c in route) for route in routes)
-        )
+    def __init__(
+        self,
+        routes: Iterable[Iterable[int]],
+        vehicles: Iterable[int] | None = None,
+    ) -> None:
+        listed = tuple(tuple(int(c) for c in route) for route in routes)
+        object.__setattr__(self, "routes", listed)
+        named = None if vehicles is None else tuple(int(v) for v in vehicles)
+        if named is not None and len(named) != len(listed):
+            rule = f"one for each of {len(listed)} routes is needed"
+            raise InputError(Problem("E829", "vehicles", str(len(named)), rule))
+        object.__setattr__(self, "vehicles", named)
 
     def canonical(self) -> Solution:
-        """Each route starts at its smaller end; routes are sorted; no empty ones."""
+        """Each route starts at its smaller end; routes are sorted; no empty ones.
+
+        Where vehicles are named, routes stay as they are driven, by vehicle.
+        """
+        if self.vehicles is not None:
+            pairs = sorted(zip(self.vehicles, self.routes, strict=True))
+            kept = [(v, route) for v, route in pairs if route]
+            return Solution([r for _, r in kept], [v for v, _ in kept])
         directed = (r if r[0] <= r[-1] else r[::-1] for r in self.routes if r)
         return Solution(sorted(directed))
 
@@ -83,34 +105,22 @@ class Solution:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge found: the cost, the loads, and every violation."""
+    """What the judge found: the cost, sums of each route, and every violation.
+
+    `cost` is the length of all routes and the fixed costs of the vehicles they take.
+    """
 
     cost: float
     loads: tuple[float, ...]
     violations: tuple[Problem, ...]
+    lengths: tuple[float, ...] = ()
+    minutes: tuple[float, ...] = ()  # with service; empty where times are not known
+    unserved: tuple[int, ...] = ()  # customers without a visit
 
     @property
     def feasible(self) -> bool:
         """Whether nothing is violated."""
         return not self.violations
-
-
-@dataclass(frozen=True, eq=False)
-class _Stops:
-    """All routes one behind the other; what is no customer is left out."""
-
-    customer: IntArray  # (S,)
-    route: IntArray  # (S,) which of the routes, from 0
-    count: IntArray  # (R,) stops per route
-
-    def sums(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """(R,) the sum of `values` (S,) over each route; 0 for one without stops."""
-        total = np.zeros(len(self.count), dtype=values.dtype)
-        starts = np.cumsum(self.count) - self.count
-        some = self.count > 0
-        if len(values):
-            total[some] = np.add.reduceat(values, starts[some])
-        return total
 
 
 def judge(
@@ -127,25 +137,40 @@ def judge(
         rule = "every route must serve a customer"
         violations.append(Problem("E805", f"route {number}", "no customer", rule))
     visits = np.bincount(stops.customer, minlength=instance.num_customers + 1)
-    loads = _loads(instance, stops, visits, violations)
-    cost = float(_lengths(instance, stops).sum())
-    for c in (np.flatnonzero(visits[1:] == 0) + 1).tolist():
+    unserved = (np.flatnonzero(visits[1:] == 0) + 1).tolist()
+    constraints = instance.constraints
+    for c in unserved if constraints is None or not constraints.allow_unserved else ():
         where = f"customer {instance.ids[c]}"
         violations.append(Problem("E802", where, "no visit", "one visit is needed"))
     for c in (np.flatnonzero(visits[1:] > 1) + 1).tolist():
         where, got = f"customer {instance.ids[c]}", f"{visits[c]} visits"
         violations.append(Problem("E803", where, got, "one visit is needed"))
-    if instance.vehicles is not None and len(solution.routes) > instance.vehicles:
-        got = f"{len(solution.routes)} routes"
-        rule = f"the fleet limit is {instance.vehicles}"
-        violations.append(Problem("E807", "vehicles", got, rule))
+    drives = _vehicles(instance, solution, violations)
+    loads = _loads(instance, stops, visits, drives, violations)
+    lengths, minutes = stops.ways(instance.lengths), None
+    cost = float(lengths.sum())
+    if constraints is not None and drives is not None:
+        minutes = _minutes(instance, stops)
+        cost += float(
+            constraints.fleet.fixed_cost[constraints.fleet.kind][drives].sum()
+        )
+        violations += fleet_violations(constraints, drives)
+        violations += route_violations(constraints, drives, stops, lengths, minutes)
+        violations += order_violations(instance, constraints, drives, stops)
     if stated_cost is not None and not costs_agree(stated_cost, cost):
         rule = f"recomputed with rounding '{instance.rounding}' it is {cost:.10g}"
         violations.append(Problem("E806", "cost", f"{stated_cost:.10g}", rule))
-    return Verdict(cost, loads, tuple(violations))
+    return Verdict(
+        cost,
+        loads,
+        tuple(violations),
+        tuple(lengths.tolist()),
+        () if minutes is None else tuple(minutes.tolist()),
+        tuple(unserved),
+    )
 
 
-def _stops(instance: Instance, solution: Solution, violations: list[Problem]) -> _Stops:
+def _stops(instance: Instance, solution: Solution, violations: list[Problem]) -> Stops:
     """The stops in arrays; numbers that belong to no customer are named."""
     n, routes = instance.num_customers, solution.routes
     listed = np.array([len(route) for route in routes], dtype=np.int64)
@@ -164,36 +189,67 @@ def _stops(instance: Instance, solution: Solution, violations: list[Problem]) ->
             rule = f"customers are numbered 1 to {n}"
             violations.append(Problem("E804", f"route {number}", what, rule))
         customer, route = customer[known], route[known]
-    return _Stops(customer, route, np.bincount(route, minlength=len(routes)))
+    return Stops(customer, route, np.bincount(route, minlength=len(routes)))
+
+
+def _vehicles(
+    instance: Instance, solution: Solution, violations: list[Problem]
+) -> IntArray | None:
+    """(R,) the vehicle of each route; None where there are too many of them."""
+    size = instance.vehicles
+    if size is not None and len(solution.routes) > size:
+        got = f"{len(solution.routes)} routes"
+        rule = f"the fleet limit is {size}"
+        violations.append(Problem("E807", "vehicles", got, rule))
+        if solution.vehicles is None:
+            return None
+    drives = np.arange(len(solution.routes))
+    if solution.vehicles is None:
+        return drives
+    wrong = [v for v in solution.vehicles if size is None or not 0 <= v < size]
+    for v in wrong:
+        rule = f"vehicles are numbered 0 to {(size or 0) - 1}"
+        violations.append(Problem("E829", "vehicles", f"vehicle {v}", rule))
+    return None if wrong else np.array(solution.vehicles, dtype=np.int64)
 
 
 def _loads(
-    instance: Instance, stops: _Stops, visits: IntArray, violations: list[Problem]
+    instance: Instance,
+    stops: Stops,
+    visits: IntArray,
+    drives: IntArray | None,
+    violations: list[Problem],
 ) -> tuple[float, ...]:
     """The load of each route, added up in exact integers."""
     units = instance.demand_units
     if visits.max() >= 2**63 // MAX_EXACT:  # visited so often that a sum might wrap
         units = units.astype(object)
     totals = stops.sums(units[stops.customer]).tolist()
-    scale, limit = instance.capacity, instance.capacity_units
-    loads = tuple(total * scale / limit for total in totals)
-    for number, total in enumerate(totals):
+    limits = [instance.capacity_units] * len(totals)
+    if instance.vehicle_units is not None and drives is not None:
+        limits = instance.vehicle_units[drives].tolist()
+    loads = tuple(instance.plain_load(total) for total in totals)
+    for number, (total, limit) in enumerate(zip(totals, limits, strict=True)):
         if total > limit:
-            rule, got = f"capacity is {scale}", f"load {loads[number]:.10g}"
+            rule = f"capacity is {_plain(instance.plain_load(limit))}"
+            got = f"load {loads[number]:.10g}"
             violations.append(Problem("E801", f"route {number + 1}", got, rule))
     return loads
 
 
-def _lengths(instance: Instance, stops: _Stops) -> FloatArray:
-    """(R,) the length of each route, from the depot to the depot."""
-    if not len(stops.customer):
-        return np.zeros(len(stops.count))
-    first = np.diff(stops.route, prepend=-1) != 0
-    before = np.where(first, 0, np.roll(stops.customer, 1))
-    last = np.diff(stops.route, append=-1) != 0
-    legs = instance.lengths(before, stops.customer)
-    legs[last] += instance.lengths(stops.customer[last], 0)
-    return stops.sums(legs)
+def _plain(value: float) -> str:
+    return f"{value:.15g}"
+
+
+def _minutes(instance: Instance, stops: Stops) -> FloatArray | None:
+    """(R,) how long each route takes, with the service at its stops."""
+    constraints = instance.constraints
+    if constraints is None or not constraints.timed:
+        return None
+    minutes = stops.ways(instance.minutes)
+    if constraints.service is not None:
+        minutes = minutes + stops.sums(constraints.service[stops.customer])
+    return minutes
 
 
 def costs_agree(a: float, b: float) -> bool:

@@ -67,7 +67,14 @@ def canonical(instance: Instance) -> Canonical:
         order = np.lexsort((points[1:, 1], points[1:, 0], units[1:], away[1:])) + 1
     order = np.concatenate([[0], order])
     step = max(1, int(np.gcd.reduce(units)))
-    matrix = instance.matrix
+    matrix, constraints = instance.matrix, instance.constraints
+    if constraints is not None:
+        assert instance.vehicle_units is not None
+        first = np.flatnonzero(np.diff(constraints.fleet.kind, prepend=-1))
+        largest = (instance.vehicle_units[first] // step).astype(np.float64)
+        constraints = constraints.reordered(
+            order, replace(constraints.fleet, capacities=largest)
+        )
     sorted_instance = instance.replace(
         demands=units[order] // step,
         # What is above a multiple of the step can never be used.
@@ -76,5 +83,7 @@ def canonical(instance: Instance) -> Canonical:
         matrix=None if matrix is None else matrix[np.ix_(order, order)],
         ids=tuple(instance.ids[row] for row in order.tolist()),
         city_rows=None if instance.city_rows is None else instance.city_rows[order],
+        constraints=constraints,
+        columns={},
     )
     return Canonical(instance, sorted_instance, order)

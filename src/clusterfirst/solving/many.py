@@ -182,6 +182,7 @@ def _start(
     jobs: list[_Job] = []
     for number, instance in enumerate(window):
         try:
+            instance.require_plain("this version of solve")
             instance.require_feasible()
             assert len(instance.plane)  # raises if there are no coordinates
             form, borrow = canonical(instance), options.new_locations == "nearest"

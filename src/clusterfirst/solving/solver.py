@@ -101,6 +101,7 @@ def solve(
     found. Ctrl-C returns the best answer so far, marked as interrupted.
     """
     options = options or SolveOptions()
+    instance.require_plain("this version of solve")
     instance.require_feasible()
     form = canonical(instance)
     state = new_state(form, options)

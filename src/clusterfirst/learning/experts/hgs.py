@@ -87,6 +87,7 @@ def solve_with_hgs(
     (`attempts`).
     """
     require_hygese()
+    instance.require_plain("HGS")
     instance.require_feasible()
     small = solve_tiny(instance)
     if small is not None:

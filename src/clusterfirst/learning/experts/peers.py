@@ -78,6 +78,7 @@ def run_peer(method: str, instance: Instance, settings: HgsSettings) -> Solution
     the reason, when the peer gave no valid one.
     """
     require_peer(method)
+    instance.require_plain("a peer")
     instance.require_feasible()
     small = solve_tiny(instance)
     if small is not None:

@@ -45,6 +45,7 @@ def solve_with_pyvrp(
     `iterations` here is their total number.
     """
     require_pyvrp()
+    instance.require_plain("the teacher")
     instance.require_feasible()
     small = solve_tiny(instance)
     if small is not None:
@@ -74,6 +75,7 @@ def to_pyvrp(instance: Instance) -> Any:
     whole numbers: ours times `pyvrp_scale(instance)`, rounded.
     """
     require_pyvrp()
+    instance.require_plain("the teacher")
     instance.require_feasible()
     pyvrp: Any = importlib.import_module("pyvrp")
     places = np.zeros((len(instance.ids), 2))
