@@ -47,7 +47,7 @@ $(BIN)/python:
 # --group needs pip 25.1; the pip in a fresh environment of Python 3.11 is older.
 .venv/all-installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[labels,bench,ray]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[labels,bench,ray,serve]" --group dev
 	@touch $@ .venv/core-installed
 
 .venv/docs-installed: pyproject.toml | .venv/all-installed

@@ -34,6 +34,7 @@ from clusterfirst.commands.judging import check, plot
 from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.learning import learn, pretrain, train
 from clusterfirst.commands.paper import paper
+from clusterfirst.commands.serving import serve
 from clusterfirst.commands.solving import demo, solve
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem, quote
 
@@ -52,6 +53,8 @@ PACKAGES = (
     "pyvroom",
     "ortools",
     "ray",
+    "fastapi",
+    "uvicorn",
 )
 
 app = typer.Typer(
@@ -75,6 +78,7 @@ app.command()(train)
 app.command()(learn)
 app.command()(bench)
 app.command()(paper)
+app.command()(serve)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,1 @@
+"""Plans for other programs and for people: `clusterfirst serve` (docs/service.md)."""

@@ -1,0 +1,101 @@
+"""The application: what it keeps while it runs, its routers and its page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from clusterfirst import __version__
+from clusterfirst.problem.errors import ClusterfirstError, Problem
+from clusterfirst.service import cities, plan_routes, question_routes
+from clusterfirst.service.guard import Guard
+from clusterfirst.service.metrics import metrics_text
+from clusterfirst.service.plans import Plans
+from clusterfirst.service.problems import Refusal, problem_response
+from clusterfirst.service.settings import ServiceSettings
+from clusterfirst.service.store import Store
+
+PAGE = Path(__file__).parent / "page"
+FORGET_EVERY = 3600.0  # seconds
+
+
+def create_app(settings: ServiceSettings) -> Guard:
+    """The whole service as an ASGI application."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        store = Store(settings.data)
+        app.state.plans = plans = Plans(settings, store)
+        forgetting = asyncio.create_task(_forget(store, settings.limits.days))
+        yield
+        forgetting.cancel()
+        await run_in_threadpool(plans.desk.close)
+        store.close()
+
+    app = FastAPI(
+        title="clusterfirst",
+        version=__version__,
+        summary="Delivery routes in seconds.",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    for router in (plan_routes.router, question_routes.router, cities.router):
+        app.include_router(router)
+    guard = Guard(app, settings)
+    _add_root_routes(app, guard)
+    app.mount("/page", StaticFiles(directory=PAGE))
+    app.add_exception_handler(ClusterfirstError, _as_problem)
+    app.add_exception_handler(HTTPException, _as_problem)
+    return guard
+
+
+async def _forget(store: Store, days: float) -> None:
+    while True:
+        await run_in_threadpool(store.forget, days)
+        await asyncio.sleep(FORGET_EVERY)
+
+
+async def _as_problem(request: Request, error: Exception) -> Response:
+    """Errors of ours and of the framework in the same words."""
+    if isinstance(error, HTTPException):
+        rule = {404: "there is nothing here", 405: "not with this method"}
+        words = rule.get(error.status_code, "it cannot be answered")
+        problem = Problem("E503", "request", rule=words)
+        refusal = Refusal(problem, error.headers)
+        return problem_response(refusal, error.status_code)
+    assert isinstance(error, ClusterfirstError)
+    return problem_response(error)
+
+
+def _add_root_routes(app: FastAPI, guard: Guard) -> None:
+    @app.get("/health", tags=["state"])
+    async def health() -> dict[str, str]:
+        """The service answers."""
+        return {"status": "up", "version": __version__}
+
+    @app.get("/ready", tags=["state"], responses={503: {"description": "not yet"}})
+    async def ready(request: Request) -> Response:
+        """200 once every worker is warm."""
+        desk = request.app.state.plans.desk
+        state = {"ready": desk.ready, "workers": desk.warm, "of": len(desk.threads)}
+        return JSONResponse(state, 200 if desk.ready else 503)
+
+    @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
+    async def metrics(request: Request) -> PlainTextResponse:
+        """Counters and gauges in Prometheus' text format."""
+        return PlainTextResponse(metrics_text(request.app.state.plans.desk, guard))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})

@@ -1,0 +1,304 @@
+"""From the body of a request to an instance, by the package's own readers.
+
+Tables go through a file of our own naming, because every reader starts at one; what
+is wrong comes back with the line of the table and never with that file's path.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from clusterfirst.files import read_instance, read_locations
+from clusterfirst.files.csv_files import SEPARATORS, format_table
+from clusterfirst.files.json_files import Checker, instance_of, parse_json
+from clusterfirst.files.source import Limits, plain_number
+from clusterfirst.problem.city import City
+from clusterfirst.problem.errors import (
+    ClusterfirstError,
+    InputError,
+    InputWarning,
+    Problem,
+)
+from clusterfirst.problem.instance import Instance
+from clusterfirst.service.problems import Refusal
+from clusterfirst.service.settings import ServiceLimits
+from clusterfirst.solving.method import METHODS, Kind
+from clusterfirst.solving.options import SolveOptions
+
+JSON = "application/json"
+CSV = "text/csv"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+SUFFIX = {CSV: ".csv", XLSX: ".xlsx"}
+PLAN_KEYS = {"instance", "city", "orders", "capacity", "vehicles", "options", "name"}
+OPTION_KEYS = {
+    "method",
+    "time_limit",
+    "iterations",
+    "seed",
+    "fleet",
+    "polish",
+    "model",
+    "shots",
+}
+Value = TypeVar("Value")
+FindCity = Callable[[str], City]
+_one_reader = threading.Lock()  # catching warnings is not for several threads
+
+
+@dataclass(frozen=True)
+class Body:
+    """What was sent, and the words after the question mark."""
+
+    content: bytes
+    kind: str
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a plan is asked for."""
+
+    instance: Instance
+    options: SolveOptions
+    chosen: dict[str, Any]  # the options as they were given
+    warnings: tuple[str, ...] = ()
+
+
+def read_wish(body: Body, limits: ServiceLimits, find_city: FindCity) -> Wish:
+    """An instance and options out of JSON, or out of a table and the query."""
+    with _one_reader, warnings.catch_warnings(record=True) as odd:
+        warnings.simplefilter("always", InputWarning)
+        if body.kind == JSON:
+            instance, chosen = _from_json(body, limits, find_city)
+        else:
+            instance, chosen = _from_table(body, limits, find_city)
+        options = solve_options(chosen, limits)
+    said = [str(w.message) for w in odd if issubclass(w.category, InputWarning)]
+    return Wish(instance, options, chosen, tuple(dict.fromkeys(said)))
+
+
+def document_of(body: Body, keys: set[str]) -> dict[str, Any]:
+    """The JSON object of a body without unknown keys."""
+    if body.kind != JSON:
+        rule = f"Content-Type: {JSON} is needed here"
+        raise Refusal(Problem("E502", "body", body.kind, rule))
+    check = Checker()
+    document = check.mapping(parse_json(read_text_of(body.content)), "the body", keys)
+    check.stop_if_wrong()
+    return document
+
+
+def read_text_of(content: bytes) -> str:
+    """The text of a body."""
+    try:
+        text = content.decode("utf-8-sig")
+        text.encode("utf-8")
+    except UnicodeError as error:
+        raise InputError(
+            Problem("E103", "body", "bytes that are not UTF-8", "UTF-8 is needed")
+        ) from error
+    return text
+
+
+def _from_json(
+    body: Body, limits: ServiceLimits, find_city: FindCity
+) -> tuple[Instance, dict[str, Any]]:
+    document = document_of(body, PLAN_KEYS)
+    options = document.get("options", {})
+    solve_options(options, limits)  # the quickest refusal first
+    if ("instance" in document) == ("city" in document):
+        rule = "either an instance, or a city with orders is needed"
+        raise InputError(Problem("E306", "the body", rule=rule))
+    if "instance" in document:
+        return instance_of(document["instance"], limits.of_files), options
+    check = Checker()
+    city = find_city(check.text(document["city"], "city"))
+    orders = check.items(document.get("orders"), "orders")
+    changes: dict[str, Any] = {}
+    if document.get("capacity") is not None:
+        changes["capacity"] = check.exact(document["capacity"], "capacity")
+    if document.get("vehicles") is not None:
+        changes["vehicles"] = check.whole(document["vehicles"], "vehicles")
+    table = orders_table(check, orders)
+    check.stop_if_wrong()
+    day = through_file(table.encode(), ".csv", _day_reader(city, changes, limits))
+    name = document.get("name")
+    return day.replace(name=check.text(name, "name") if name else ""), options
+
+
+def orders_table(check: Checker, orders: list[Any]) -> str:
+    """A list of orders as the table that the reader of orders takes."""
+    rows = [
+        check.mapping(o, f"orders[{i}]", set(o) if isinstance(o, dict) else set())
+        for i, o in enumerate(orders)
+    ]
+    columns = list(
+        dict.fromkeys(["id", "demand", *(key for row in rows for key in row)])
+    )
+    for i, row in enumerate(rows):
+        for key, value in row.items():
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                rule = "a string or a number is needed"
+                check.complain("E306", f"orders[{i}].{key}", str(value), rule)
+    return format_table(columns, ([row.get(c, "") for c in columns] for row in rows))
+
+
+def _day_reader(
+    city: City, changes: Mapping[str, Any], limits: ServiceLimits
+) -> Callable[[Path], Instance]:
+    home = city.replace(**changes)
+    return lambda path: read_instance(path, city=home, limits=limits.of_files)
+
+
+def _from_table(
+    body: Body, limits: ServiceLimits, find_city: FindCity
+) -> tuple[Instance, dict[str, Any]]:
+    """A table of orders: of a city, or with coordinates and the depot in it."""
+    query = dict(body.query)
+    changes = query_figures(query)
+    city_id, depot = query.pop("city", ""), query.pop("depot", "")
+    options = {key: _word(value) for key, value in query.items()}
+    suffix, content = SUFFIX[body.kind], body.content
+    if city_id:
+        city = find_city(city_id)
+    else:
+        city, content = _city_in_table(content, suffix, depot, limits.of_files)
+    return through_file(content, suffix, _day_reader(city, changes, limits)), options
+
+
+def query_figures(query: dict[str, str]) -> dict[str, Any]:
+    """Take capacity and fleet limit out of a query."""
+    check = Checker()
+    figures: dict[str, Any] = {}
+    if (capacity := query.pop("capacity", "")) != "":
+        figures["capacity"] = plain_number(capacity)
+        if figures["capacity"] is None:
+            check.complain("E306", "capacity", capacity, "a number is needed")
+        else:
+            check.require_exact(capacity, "capacity")
+    if (vehicles := query.pop("vehicles", "")) != "":
+        if not (vehicles.isascii() and vehicles.isdigit() and len(vehicles) < 10):
+            check.complain("E306", "vehicles", vehicles, "a whole number is needed")
+        else:
+            figures["vehicles"] = int(vehicles)
+    check.stop_if_wrong()
+    return figures
+
+
+def _word(text: str) -> Any:
+    """A value of the query as JSON has it: numbers, booleans, else text."""
+    if text in ("true", "false"):
+        return text == "true"
+    value = plain_number(text)
+    if value is None:
+        return text
+    return int(value) if text.isdigit() else value
+
+
+def _city_in_table(
+    content: bytes, suffix: str, depot: str, limits: Limits
+) -> tuple[City, bytes]:
+    """The locations of a table that has coordinates, and the table without its depot.
+
+    The depot's line becomes an empty one, so that line numbers stay what they are.
+    """
+    if suffix != ".csv":
+        rule = "a city is needed for orders in this format; send text/csv instead"
+        raise InputError(Problem("E143", "city", "none", rule))
+    text = read_text_of(content)
+    lines = text.replace("\r\n", "\n").split("\n")
+    separator = max(SEPARATORS, key=lines[0].count)
+    header = [
+        name.strip().lower()
+        for name in next(csv.reader([lines[0]], delimiter=separator), [])
+    ]
+    if "id" not in header or not {"lat", "x"} & set(header):
+        rule = "orders without coordinates need a city; or add columns lat,lon or x,y"
+        raise InputError(Problem("E143", "city", "none", rule))
+    at = header.index("id")
+    ids = [
+        next(csv.reader([line], delimiter=separator), [])[at : at + 1]
+        for line in lines[1:]
+    ]
+    names = [cell[0].strip() if cell else "" for cell in ids]
+    depot = depot or next(
+        (n for n in names if n.lower() == "depot"), names[0] if names else ""
+    )
+    city = through_file(content, ".csv", lambda p: read_locations(p, depot, limits))
+    if depot in names:
+        lines[1 + names.index(depot)] = ""
+    return city, "\n".join(lines).encode()
+
+
+def through_file(content: bytes, suffix: str, read: Callable[[Path], Value]) -> Value:
+    """Let a reader of files read bytes; what it says names no file."""
+    with tempfile.TemporaryDirectory(prefix="clusterfirst-") as folder:
+        path = Path(folder) / f"upload{suffix}"
+        path.write_bytes(content)
+        with nameless():
+            return read(path)
+
+
+@contextmanager
+def nameless() -> Iterator[None]:
+    """Take the file's path out of every error that comes out of the block."""
+    try:
+        yield
+    except ClusterfirstError as error:
+        error.source = ""
+        raise
+
+
+def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
+    """The options a client may choose; no peers, no programs, no folders."""
+    check = Checker()
+    found = check.mapping(given, "options", OPTION_KEYS)
+    check.stop_if_wrong()
+    allowed = [name for name, method in METHODS.items() if method.kind is not Kind.PEER]
+    method = found.get("method")
+    if method is not None and method not in allowed:
+        rule = f"one of {', '.join(allowed)}"
+        check.complain("E404", "options.method", str(method), rule)
+    if found.get("model") is not None:
+        _require_shipped(found["model"], check)
+        found = {"method": "neural", **found}
+    limit = found.get("time_limit")
+    if isinstance(limit, int | float) and limit > limits.seconds:
+        rule = f"at most {limits.seconds:g} seconds here"
+        check.complain("E402", "options.time_limit", str(limit), rule)
+    for key in ("seed", "iterations", "shots"):
+        if key in found and found[key] is not None:
+            check.whole(found[key], f"options.{key}")
+    for key in ("time_limit",):
+        if found.get(key) is not None:
+            check.number(found[key], f"options.{key}")
+    if not isinstance(found.get("polish", True), bool):
+        check.complain("E306", "options.polish", rule="true or false is needed")
+    check.stop_if_wrong()
+    if found.get("iterations") is not None and limit is None:
+        found = {**found, "time_limit": limits.seconds}
+    known = {f.name for f in fields(SolveOptions)}
+    chosen = {k: v for k, v in found.items() if v is not None and k in known}
+    return SolveOptions(**{"threads": 1, **chosen})
+
+
+def _require_shipped(name: Any, check: Checker) -> None:
+    """A model by its name; a folder of the machine is nobody's business."""
+    if name not in model_names():
+        rule = f"known here: {', '.join(model_names())}"
+        check.complain("E403", "options.model", "another name", rule)
+
+
+def model_names() -> list[str]:
+    """The shipped models; looked up without torch, which this process never loads."""
+    root = Path(str(resources.files("clusterfirst"))) / "models"
+    return sorted(path.parent.name for path in root.glob("*/manifest.json"))

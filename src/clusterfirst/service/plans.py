@@ -1,0 +1,362 @@
+"""What can be done with plans: ask for one, look at it, move a stop, plan again.
+
+A plan never changes: a move that is applied and a new planning make another plan with
+a parent and the next version, so that undo is a look at the parent and two people who
+edit the same plan do not overwrite each other.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.files import instance_document, write_solution
+from clusterfirst.files.by_suffix import SOLUTION_SUFFIXES
+from clusterfirst.files.json_files import format_json, parse_instance
+from clusterfirst.files.solutions import solution_document
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.service.desk import Desk, Live
+from clusterfirst.service.inputs import Wish, nameless, solve_options
+from clusterfirst.service.problems import Refusal, unknown_plan
+from clusterfirst.service.settings import ServiceSettings
+from clusterfirst.service.store import PlanRow, Store, digest, new_id
+from clusterfirst.service.worker import Task
+from clusterfirst.solving.explaining.explain import Explanation, explain
+from clusterfirst.solving.solver import default_time_limit
+
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "geojson": "application/geo+json",
+    "gpx": "application/gpx+xml",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "png": "image/png",
+    "sol": "text/plain; charset=utf-8",
+    "svg": "image/svg+xml",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+FORMATS = [f for f in MEDIA_TYPES if f".{f}" in SOLUTION_SUFFIXES]
+
+
+class Plans:
+    """The plans of the store and those on their way."""
+
+    def __init__(self, settings: ServiceSettings, store: Store) -> None:
+        self.limits = settings.limits
+        self.store = store
+        self.desk = Desk(settings.workers, settings.limits.queue, self._save)
+        self._read = lru_cache(maxsize=64)(self._read_instance)
+        for row in store.unfinished():  # accepted before a restart or a kill
+            self.desk.submit(self._live(row, self._read(row.instance)))
+
+    def _save(self, live: Live, status: str) -> None:
+        if live.saved:
+            self.store.finish_plan(live.plan, status, live.answer)
+
+    def _read_instance(self, known_as: str) -> Instance:
+        return parse_instance(self.store.instance(known_as), self.limits.of_files)
+
+    def _live(self, row: PlanRow, instance: Instance) -> Live:
+        options = solve_options(row.request.get("options", {}), self.limits)
+        limit = options.time_limit or default_time_limit(instance.num_customers)
+        task = Task(instance, options, row.request.get("start"))
+        return Live(row.id, task, limit)
+
+    # --- asking -------------------------------------------------------------------
+
+    def find_repeated(self, key: str, body: str) -> str | None:
+        """The plan that the same request made before, if its key was used."""
+        used = self.store.plan_of_key(key)
+        if used is None:
+            return None
+        if used[0] != body:
+            rule = "this key was used with another body; take a new one"
+            raise Refusal(Problem("E508", "Idempotency-Key", rule=rule))
+        return used[1]
+
+    def ask(
+        self,
+        wish: Wish,
+        *,
+        key: tuple[str, str] | None = None,
+        parent: PlanRow | None = None,
+        start: Sequence[Sequence[int]] | None = None,
+    ) -> Live:
+        """Write a plan down and queue it."""
+        wish.instance.require_feasible()
+        request: dict[str, Any] = {"options": wish.chosen, "warnings": wish.warnings}
+        if start is not None:
+            request["start"] = start
+        row, document = self._row(wish.instance, request, "solved", None)
+        if parent is not None:
+            row = _after(row, parent, "replanned")
+        live = self._live(row, wish.instance)
+        self.store.add_plan(row, document, key)
+        self.desk.submit(live)
+        return live
+
+    def _row(
+        self,
+        instance: Instance,
+        request: dict[str, Any],
+        origin: str,
+        parent: str | None,
+    ) -> tuple[PlanRow, str]:
+        document = format_json(instance_document(instance))
+        known_as = digest(document)
+        row = PlanRow(
+            new_id(), time.time(), instance.name, origin, parent, 1, known_as, request
+        )
+        return row, document
+
+    # --- looking ------------------------------------------------------------------
+
+    def row(self, plan: str) -> PlanRow:
+        """A plan as it is stored."""
+        found = self.store.plan(plan)
+        if found is None:
+            raise unknown_plan()
+        return found
+
+    def instance(self, plan: str) -> Instance:
+        """What a plan is for."""
+        return self._read(self.row(plan).instance)
+
+    def solution(self, row: PlanRow) -> tuple[Instance, Solution]:
+        """The routes of a finished plan, in rows of its instance."""
+        if not row.answer.get("routes"):
+            rule = (
+                "it has no routes yet" if row.status == "queued" else "it has no routes"
+            )
+            raise Refusal(Problem("E511", "plan", row.status, rule))
+        instance = self._read(row.instance)
+        at = {name: i for i, name in enumerate(instance.ids)}
+        return instance, Solution(
+            [at[c] for c in route] for route in row.answer["routes"]
+        )
+
+    def document(self, plan: str) -> dict[str, Any]:
+        """A plan as clients see it, with the best routes so far."""
+        live = self.desk.live.get(plan)
+        row = self.row(plan)
+        head = {
+            "id": row.id,
+            "name": row.name,
+            "status": row.status,
+            "version": row.version,
+            "parent": row.parent,
+            "origin": row.origin,
+            "created": _when(row.created),
+            "finished": None if row.finished is None else _when(row.finished),
+            "options": row.request.get("options", {}),
+            "warnings": list(row.request.get("warnings", [])),
+        }
+        if row.status != "queued":
+            body = {k: v for k, v in row.answer.items() if k != "status"}
+            body["statement"] = row.answer.get("status", "")
+            if row.answer.get("routes"):
+                body |= self.figures(*self.solution(row))
+            return {**head, **body}
+        if live is None:  # finished in between: the next look finds it
+            return {**head, "history": []}
+        head |= {"status": live.status, "history": list(live.history)}
+        if live.best is not None:
+            solution = Solution(live.best)
+            head |= solution_document(live.instance, solution)
+            head |= self.figures(live.instance, solution)
+        return head
+
+    @staticmethod
+    def figures(instance: Instance, solution: Solution) -> dict[str, Any]:
+        """What a dispatcher asks of each route: its length and its stops."""
+        lengths = [
+            float(instance.lengths((0, *route), (*route, 0)).sum())
+            for route in solution.routes
+        ]
+        return {"lengths": lengths, "customers": instance.num_customers}
+
+    def export(self, plan: str, suffix: str) -> tuple[bytes, str]:
+        """The routes as a file, and its media type."""
+        if suffix not in FORMATS:
+            rule = f"known here: {', '.join(FORMATS)}"
+            raise InputError(Problem("E106", "format", suffix, rule))
+        row = self.row(plan)
+        instance, solution = self.solution(row)
+        document = None if suffix != "json" else self.document(plan)
+        with tempfile.TemporaryDirectory(prefix="clusterfirst-") as folder, nameless():
+            path = Path(folder) / f"plan.{suffix}"
+            write_solution(path, instance, solution, document)
+            return path.read_bytes(), MEDIA_TYPES[suffix]
+
+    # --- changing -----------------------------------------------------------------
+
+    def move(
+        self, plan: str, customer: str, route: int | None, apply: bool
+    ) -> dict[str, Any]:
+        """The price of a customer on another route (None: one of its own).
+
+        With `apply`, and if the judge has nothing against it, also the new plan.
+        """
+        row = self.row(plan)
+        instance, solution = self.solution(row)
+        moved = moved_to(instance, solution, customer, route)
+        before, after = judge(instance, solution), judge(instance, moved)
+        answer: dict[str, Any] = {
+            "customer": customer,
+            "route": route,
+            "price": after.cost - before.cost,
+            "unit": instance.unit,
+            "fits": after.feasible,
+            "problems": [problem.as_dict() for problem in after.violations],
+        }
+        if apply:
+            if not after.feasible:
+                raise InputError(after.violations)
+            answer["plan"] = self._changed(row, instance, moved, answer)
+        return answer
+
+    def _changed(
+        self,
+        row: PlanRow,
+        instance: Instance,
+        solution: Solution,
+        move: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Another plan: this one with other routes."""
+        request = {**row.request, "move": {k: move[k] for k in ("customer", "route")}}
+        child, document = self._row(instance, request, "moved", row.id)
+        status = (
+            f"moved by hand: {move['customer']}, {move['price']:+.6g} {instance.unit}"
+        )
+        answer = {
+            **row.answer,
+            **solution_document(instance, solution),
+            "status": status.strip(),
+        }
+        done = _after(child, row, "moved", answer)
+        self.store.add_plan(done, document)
+        return self.document(done.id)
+
+    def explanation(self, plan: str, customer: str) -> dict[str, Any]:
+        """Why a customer is where it is: the price of every other vehicle."""
+        row = self.row(plan)
+        instance, solution = self.solution(row)
+        at = row_of(instance, customer) - 1
+        found = self._explained(row.id)
+        own = int(found.vehicle[at])
+        others = [
+            {"route": j + 1, "price": float(p), "fits": bool(f)}
+            for j, (p, f) in enumerate(
+                zip(found.price[at], found.fits[at], strict=True)
+            )
+            if j != own
+        ]
+        others.sort(key=lambda o: (not o["fits"], o["price"]))
+        alone = float(
+            2 * instance.lengths(0, at + 1) - _saved(instance, solution, at + 1)
+        )
+        return {
+            "customer": customer,
+            "demand": instance.demands[at + 1].item(),
+            "route": own + 1,
+            "load": found.verdict.loads[own],
+            "capacity": instance.capacity,
+            "unit": instance.unit,
+            "alone": alone,
+            "others": others,
+        }
+
+    def _explained(self, plan: str) -> Explanation:
+        if not hasattr(self, "_explanations"):
+            self._explanations = lru_cache(maxsize=8)(
+                lambda plan: explain(*self.solution(self.row(plan)))
+            )
+        return self._explanations(plan)
+
+
+def moved_to(
+    instance: Instance, solution: Solution, customer: str, route: int | None
+) -> Solution:
+    """The routes with a customer at the cheapest place of another route."""
+    c = row_of(instance, customer)
+    routes = [[r for r in stops if r != c] for stops in solution.routes]
+    if route is None:
+        routes.append([c])
+    elif not 1 <= route <= len(routes):
+        rule = f"1 to {len(routes)}, or null for a route of its own"
+        raise InputError(Problem("E404", "route", str(route), rule))
+    else:
+        stops = routes[route - 1]
+        path, onward = np.array([0, *stops]), np.array([*stops, 0])
+        extra = (
+            instance.lengths(path, c)
+            + instance.lengths(c, onward)
+            - instance.lengths(path, onward)
+        )
+        stops.insert(int(extra.argmin()), c)
+    return Solution(stops for stops in routes if stops)
+
+
+def row_of(instance: Instance, customer: str) -> int:
+    """The row of a customer's id."""
+    try:
+        row = instance.ids.index(customer)
+    except ValueError:
+        row = 0
+    if row == 0:
+        rule = "the plan has no such customer"
+        raise Refusal(Problem("E813", "customer", customer, rule))
+    return row
+
+
+def _saved(instance: Instance, solution: Solution, c: int) -> float:
+    """What a route gets shorter without a customer."""
+    route = next(route for route in solution.routes if c in route)
+    stops = (0, *route, 0)
+    at = stops.index(c)
+    a, b = stops[at - 1], stops[at + 1]
+    return float(
+        instance.lengths(a, c) + instance.lengths(c, b) - instance.lengths(a, b)
+    )
+
+
+def _after(
+    row: PlanRow, parent: PlanRow, origin: str, answer: dict[str, Any] | None = None
+) -> PlanRow:
+    """A plan as the next version of another one; with an answer it is done."""
+    from dataclasses import replace
+
+    changed = replace(
+        row,
+        parent=parent.id,
+        version=parent.version + 1,
+        origin=origin,
+        name=parent.name,
+    )
+    if answer is None:
+        return changed
+    return replace(changed, answer=answer, status="done", finished=time.time())
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def recent_plans(store: Store, most: int) -> list[dict[str, Any]]:
+    """The newest plans for a list."""
+    return [{**row, "created": _when(row["created"])} for row in store.recent(most)]
+
+
+def dumps(document: dict[str, Any]) -> str:
+    """JSON on one line, for events."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,86 @@
+"""Errors as `application/problem+json`: the codes and sentences of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from clusterfirst.problem.errors import (
+    MAX_LINES,
+    ClusterfirstError,
+    InputError,
+    Problem,
+)
+
+# Everything else that is wrong with the input is 422: read, but not acceptable.
+STATUS = {
+    "E101": 400,
+    "E103": 400,
+    "E104": 413,
+    "E301": 400,
+    "E302": 400,
+    "E303": 400,
+    "E304": 400,
+    "E305": 400,
+    "E401": 413,
+    "E501": 413,
+    "E502": 415,
+    "E503": 404,
+    "E504": 403,
+    "E505": 429,
+    "E506": 404,
+    "E507": 401,
+    "E508": 409,
+    "E510": 408,
+    "E511": 409,
+    "E999": 500,
+}
+
+
+class Refusal(InputError):
+    """A request that is refused before its content matters; may carry headers."""
+
+    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None):
+        super().__init__(problem)
+        self.headers = dict(headers or {})
+
+
+def status_of(problems: Sequence[Problem]) -> int:
+    """The HTTP status of the first problem."""
+    return STATUS.get(problems[0].code, 422)
+
+
+def problem_document(problems: Sequence[Problem], status: int) -> dict[str, Any]:
+    """The body of an error: the first sentence, and all of them."""
+    shown = [problem.as_dict() for problem in problems[: 5 * MAX_LINES]]
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": shown[0]["message"],
+        "code": shown[0]["code"],
+        "problems": shown,
+        "more": len(problems) - len(shown),
+    }
+
+
+def problem_response(
+    error: ClusterfirstError, status: int | None = None
+) -> JSONResponse:
+    """The answer to a request that went wrong; paths of files never leave."""
+    status = status or status_of(error.problems)
+    return JSONResponse(
+        problem_document(error.problems, status),
+        status,
+        headers=getattr(error, "headers", None),
+        media_type="application/problem+json",
+    )
+
+
+def unknown_plan() -> Refusal:
+    """Nobody learns whether an id that is not theirs was ever used."""
+    rule = "there is none of this id, or it was kept for longer than the limit"
+    return Refusal(Problem("E506", "plan", rule=rule))

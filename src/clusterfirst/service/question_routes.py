@@ -1,0 +1,156 @@
+"""Questions that leave nothing behind: validate, check, VROOM, limits, a demo."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse
+
+from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
+from clusterfirst.files.json_files import instance_document, instance_of, parse_json
+from clusterfirst.files.solutions import solution_of
+from clusterfirst.problem.errors import ClusterfirstError
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.service import schemas
+from clusterfirst.service.cities import finder
+from clusterfirst.service.desk import Live
+from clusterfirst.service.inputs import (
+    CSV,
+    JSON,
+    XLSX,
+    document_of,
+    model_names,
+    read_text_of,
+    read_wish,
+    solve_options,
+)
+from clusterfirst.service.plans import FORMATS
+from clusterfirst.service.requests import plans_of, read_body
+from clusterfirst.service.store import new_id
+from clusterfirst.service.vroom import read_vroom, vroom_answer, vroom_error
+from clusterfirst.service.worker import Task
+from clusterfirst.solving.solver import default_time_limit
+
+router = APIRouter(prefix="/v1", tags=["questions"])
+CHECK_KEYS = {"instance", "routes", "cost"}
+
+
+@router.post(
+    "/validate",
+    responses=schemas.answers(200),
+    openapi_extra=schemas.body(schemas.PLAN_BODY, schemas.PLAN_EXAMPLE, tables=True),
+)
+async def validate(request: Request) -> dict[str, Any]:
+    """All problems of the input with their codes; nothing is solved."""
+    plans = plans_of(request)
+    body = await read_body(request, (JSON, CSV, XLSX))
+
+    def look() -> dict[str, Any]:
+        try:
+            wish = read_wish(body, plans.limits, finder(plans.store))
+            problems = wish.instance.infeasibility()
+        except ClusterfirstError as error:
+            return {"valid": False, "problems": _shown(error)}
+        found = wish.instance
+        return {
+            "valid": not problems,
+            "problems": [problem.as_dict() for problem in problems],
+            "warnings": list(wish.warnings),
+            "customers": found.num_customers,
+            "capacity": found.capacity,
+            "demand": float(found.demands.sum()),
+            "least_vehicles": found.min_vehicles,
+            "unit": found.unit,
+            "instance": instance_document(found),
+        }
+
+    return await run_in_threadpool(look)
+
+
+def _shown(error: ClusterfirstError) -> list[dict[str, str]]:
+    return [problem.as_dict() for problem in error.problems[:1000]]
+
+
+@router.post(
+    "/check",
+    responses=schemas.answers(200),
+    openapi_extra=schemas.body({"type": "object"}, schemas.CHECK_EXAMPLE),
+)
+async def check(request: Request) -> dict[str, Any]:
+    """Judge somebody's routes: recompute the cost, list every violation."""
+    plans = plans_of(request)
+    body = await read_body(request)
+
+    def look() -> dict[str, Any]:
+        document = document_of(body, CHECK_KEYS)
+        instance = instance_of(document.get("instance"), plans.limits.of_files)
+        solution, stated = solution_of(document, instance)
+        verdict = judge(instance, solution, stated_cost=stated)
+        return {
+            "feasible": verdict.feasible,
+            "cost": verdict.cost,
+            "unit": instance.unit,
+            "rounding": instance.rounding,
+            "stated_cost": stated,
+            "routes": len(solution.routes),
+            "loads": list(verdict.loads),
+            "capacity": instance.capacity,
+            "violations": [problem.as_dict() for problem in verdict.violations],
+        }
+
+    return await run_in_threadpool(look)
+
+
+@router.post(
+    "/vroom",
+    responses={**schemas.answers(200), 500: {"description": "VROOM's code 1"}},
+    openapi_extra=schemas.body({"type": "object"}, schemas.VROOM_EXAMPLE),
+)
+async def vroom(request: Request) -> JSONResponse:
+    """The CVRPs among VROOM's problems, in VROOM's format and with its error codes."""
+    plans = plans_of(request)
+    body = await read_body(request)
+    plans.desk.require_room()
+    try:
+        parsed = await run_in_threadpool(parse_json, read_text_of(body.content))
+        problem = await run_in_threadpool(read_vroom, parsed, plans.limits.customers)
+        problem.instance.require_feasible()
+        limit = problem.seconds or default_time_limit(problem.instance.num_customers)
+        options = solve_options({"time_limit": limit}, plans.limits)
+    except ClusterfirstError as error:
+        status = 413 if error.problems[0].code == "E401" else 400
+        return JSONResponse(vroom_error(error), status)
+    begin = time.monotonic()
+    live = Live(new_id(), Task(problem.instance, options), limit, saved=False)
+    plans.desk.submit(live)
+    await live.wait(limit + 60.0)
+    if not live.answer.get("routes") and problem.jobs:
+        found = live.answer.get("problems") or [{"message": "no answer in time"}]
+        return JSONResponse({"code": 1, "error": found[0]["message"]}, 500)
+    at = {name: row for row, name in enumerate(problem.instance.ids)}
+    routes = [[at[c] for c in route] for route in live.answer["routes"]]
+    spent = round(1000 * (time.monotonic() - begin))
+    return JSONResponse(vroom_answer(problem, Solution(routes), spent))
+
+
+@router.get("/limits", responses=schemas.answers(200))
+async def limits(request: Request) -> dict[str, Any]:
+    """What is refused here, and which exports and models there are."""
+    plans = plans_of(request)
+    return {
+        **plans.limits.as_dict(),
+        "workers": len(plans.desk.threads),
+        "formats": FORMATS,
+        "models": model_names(),
+    }
+
+
+@router.get("/demo-data", responses=schemas.answers(200, schema=schemas.PLAN_BODY))
+async def demo_data() -> dict[str, Any]:
+    """A body that `POST /v1/plans` accepts as it is: the bundled day."""
+    day = await run_in_threadpool(lambda: read_orders(BUNDLED_ORDERS, bundled_city()))
+    document = instance_document(day.replace(name="demo day"))
+    return {"instance": document, "options": {"time_limit": 3.0}}

@@ -1,0 +1,67 @@
+"""New orders on top of a plan: the changed instance, and its routes to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from clusterfirst.files import instance_document
+from clusterfirst.files.json_files import Checker, instance_of
+from clusterfirst.problem.errors import Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution
+from clusterfirst.service.inputs import Body, Wish, document_of, solve_options
+from clusterfirst.service.problems import Refusal
+from clusterfirst.service.settings import ServiceLimits
+
+KEYS = {"add", "remove", "options"}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What to plan now."""
+
+    wish: Wish
+
+    def routes(self, old: Instance, solution: Solution) -> list[list[int]]:
+        """The old routes in rows of the new instance; who is gone is left out."""
+        at = {name: row for row, name in enumerate(self.wish.instance.ids)}
+        return [
+            [at[old.ids[c]] for c in route if old.ids[c] in at]
+            for route in solution.routes
+        ]
+
+
+def read_changes(body: Body, old: Instance, limits: ServiceLimits) -> Changes:
+    """The instance with orders added (or given anew, by id) and removed."""
+    if old.metric == "matrix":
+        rule = "new orders need distances; send a new plan with the whole matrix"
+        raise Refusal(Problem("E511", "plan", "a matrix", rule))
+    document = document_of(body, KEYS)
+    check = Checker()
+    gone = {
+        check.text(name, f"remove[{i}]")
+        for i, name in enumerate(check.items(document.get("remove", []), "remove"))
+    }
+    added = check.items(document.get("add", []), "add")
+    new = {_id_of(check, place, i) for i, place in enumerate(added)}
+    for name in sorted(gone - set(old.ids[1:])):
+        check.complain("E813", "remove", name, "the plan has no such customer")
+    check.stop_if_wrong()
+    whole: dict[str, Any] = instance_document(old)
+    whole.pop("city", None)  # its rows are no longer those of the city's day
+    whole["customers"] = [
+        place for place in whole["customers"] if place["id"] not in gone | new
+    ] + added
+    options = document.get("options", {})
+    wish = Wish(
+        instance_of(whole, limits.of_files), solve_options(options, limits), options
+    )
+    return Changes(wish)
+
+
+def _id_of(check: Checker, place: Any, i: int) -> str:
+    if not isinstance(place, dict):
+        check.complain("E306", f"add[{i}]", rule="an object { } is needed")
+        return ""
+    return check.text(place.get("id"), f"add[{i}].id")

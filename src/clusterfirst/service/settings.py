@@ -1,0 +1,62 @@
+"""What the service is told when it starts: where its data are, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusterfirst.files.source import Limits
+from clusterfirst.problem.errors import InputError, Problem
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
+MEGABYTE = 1 << 20
+LEAST_TOKEN = 16  # characters; shorter ones can be guessed
+
+
+@dataclass(frozen=True)
+class ServiceLimits:
+    """How much one request, and all of them, may ask for."""
+
+    body_bytes: int = 10 * MEGABYTE
+    customers: int = 20_000
+    seconds: float = 60.0  # of one plan
+    queue: int = 100  # plans that wait for a worker
+    days: float = 30.0  # for which a plan is kept
+
+    def as_dict(self) -> dict[str, Any]:
+        """The limits for `GET /v1/limits`."""
+        return asdict(self)
+
+    @property
+    def of_files(self) -> Limits:
+        """The same for the readers of files."""
+        return Limits(max_bytes=self.body_bytes, max_customers=self.customers)
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """Where the data are, how many workers, who may ask."""
+
+    data: Path
+    workers: int
+    token: str | None = None  # asked of every request but those of the page
+    limits: ServiceLimits = field(default_factory=ServiceLimits)
+
+
+def read_token(path: Path) -> str:
+    """The token in a file: its first line."""
+    from clusterfirst.files.source import read_text
+
+    token = read_text(path).splitlines()[0].strip()
+    if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable():
+        rule = f"at least {LEAST_TOKEN} ASCII characters are needed on its first line"
+        raise InputError(Problem("E507", "--token-file", rule=rule))
+    return token
+
+
+def require_guarded(host: str, token: str | None) -> None:
+    """Refuse to listen to other machines without a token."""
+    if host not in ("127.0.0.1", "localhost", "::1") and token is None:
+        rule = "other machines could reach it: --token-file FILE is needed"
+        raise InputError(Problem("E507", "--host", host, rule))

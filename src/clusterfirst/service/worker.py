@@ -1,0 +1,132 @@
+"""A worker: a process that is warm, solves one plan at a time and tells how it goes.
+
+It answers over the pipe of `experts.engine.Child`: ("ready", seconds) once; for each
+task any number of ("better", seconds, cost, routes) and then ("done", answer),
+("stopped", answer or None) or ("failed", problems). SIGUSR1 stops the search, which
+hands over its best routes.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from clusterfirst.learning.experts.engine import pipe_to_parent
+from clusterfirst.problem.errors import ClusterfirstError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution
+from clusterfirst.solving.options import SolveOptions
+
+STOP = signal.SIGUSR1
+BETWEEN = 0.03  # seconds between two reports of better routes
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is asked to do."""
+
+    instance: Instance
+    options: SolveOptions
+    start: Sequence[Sequence[int]] | None = None
+
+
+class _Search:
+    """One search as its parent sees it; the stop signal never cuts a message."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe = pipe
+        self.searching = self.sending = self.stopped = False
+        self.began = self.told = 0.0
+        self.best: list[list[int]] | None = None
+
+    def stop(self, number: int, frame: object) -> None:
+        """The signal handler."""
+        self.stopped = self.searching
+        if self.searching and not self.sending:
+            raise KeyboardInterrupt
+
+    def better(self, cost: float, routes: Sequence[Any]) -> None:
+        """Report routes, but not more often than anybody looks."""
+        self.sending = True
+        self.best = [route.tolist() for route in routes]
+        now = time.perf_counter()
+        if now - self.told >= BETWEEN:
+            self.told = now
+            self.pipe.send(("better", now - self.began, cost, self.best))
+        self.sending = False
+        if self.stopped:
+            raise KeyboardInterrupt
+
+    def run(self, task: Task) -> tuple[Any, ...]:
+        """Search and return the message that ends it."""
+        from clusterfirst.solving.solver import solve
+
+        self.began, self.told, self.best, self.stopped = (
+            time.perf_counter(),
+            0.0,
+            None,
+            False,
+        )
+        try:
+            self.searching = True
+            result = solve(
+                task.instance,
+                task.options,
+                on_improvement=self.better,
+                start=task.start,
+            )
+            self.searching = False
+        except KeyboardInterrupt:
+            self.searching = self.sending = False
+            return "stopped", self._best_so_far(task)
+        except ClusterfirstError as error:
+            self.searching = False
+            return "failed", list(error.problems)
+        except MemoryError:
+            self.searching = False
+            rule = "there is not enough of it for this plan"
+            return "failed", [Problem("E733", "memory", rule=rule)]
+        ended = "stopped" if result.interrupted else "done"
+        return ended, result.as_dict()
+
+    def _best_so_far(self, task: Task) -> dict[str, Any] | None:
+        """What the stop signal interrupted outside of the search's own care."""
+        from clusterfirst.files.solutions import solution_document
+
+        if self.best is None:
+            return None
+        document = solution_document(task.instance, Solution(self.best).canonical())
+        status = "interrupted: the best answer so far"
+        return document | {"method": task.options.method, "status": status, "notes": []}
+
+
+def main() -> None:
+    """Warm up, then serve tasks until the pipe closes."""
+    pipe = pipe_to_parent()
+    search = _Search(pipe)
+    signal.signal(STOP, search.stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {STOP})
+    from clusterfirst.solving.solver import warm_up
+
+    pipe.send(("ready", warm_up()))
+    while True:
+        try:
+            task = pipe.recv()
+        except (EOFError, ConnectionError):
+            return
+        try:
+            answer = search.run(task)
+        except Exception as error:  # a bug: the parent hears of it, the log has it all
+            traceback.print_exc(file=sys.stderr)
+            rule = "this is a bug; the log of the service shows where"
+            answer = "failed", [Problem("E999", type(error).__name__, rule=rule)]
+        try:
+            pipe.send(answer)
+        except ConnectionError:
+            return

@@ -1,0 +1,380 @@
+"""The service as a client sees it: plans, moves, exports, cities, VROOM, refusals."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi")
+
+from clusterfirst.files.json_files import instance_of
+from clusterfirst.files.solutions import solution_of
+from clusterfirst.files.source import DEFAULT_LIMITS
+from clusterfirst.problem.solution import judge
+from clusterfirst.service import schemas
+from services import Service, random_day, running
+
+Plan = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running(tmp_path_factory.mktemp("service") / "data") as found:
+        yield found
+
+
+@pytest.fixture
+def client(service: Service) -> httpx.Client:
+    return service.client
+
+
+def ask(client: httpx.Client, body: Any, wait: int = 20, **headers: str) -> Plan:
+    answer = client.post(
+        "/v1/plans", json=body, headers={"Prefer": f"wait={wait}", **headers}
+    )
+    assert answer.status_code in (200, 202), answer.text
+    return answer.json()
+
+
+@pytest.fixture(scope="module")
+def plan(service: Service) -> Plan:
+    """A finished plan of 40 customers."""
+    body = {"instance": random_day(40), "options": {"time_limit": 0.2}}
+    return ask(service.client, body)
+
+
+def judged(plan: Plan, document: Any) -> float:
+    """The cost of a plan by the client's own judge."""
+    instance = instance_of(document, DEFAULT_LIMITS)
+    solution, cost = solution_of(plan, instance)
+    verdict = judge(instance, solution, stated_cost=cost)
+    assert verdict.feasible, verdict.violations
+    return verdict.cost
+
+
+def test_a_plan_is_feasible_and_keeps_its_history(plan: Plan) -> None:
+    """The answer passes the judge and the curve falls to its cost."""
+    assert plan["status"] == "done"
+    assert judged(plan, random_day(40)) == pytest.approx(plan["cost"])
+    costs = [point["cost"] for point in plan["history"]]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] == pytest.approx(plan["cost"])
+    assert sum(plan["lengths"]) == pytest.approx(plan["cost"])
+
+
+def test_a_plan_can_be_looked_at_again(client: httpx.Client, plan: Plan) -> None:
+    """GET gives what POST gave, the instance reads back, the list has it."""
+    assert client.get(f"/v1/plans/{plan['id']}").json() == plan
+    document = client.get(f"/v1/plans/{plan['id']}/instance").json()
+    assert judged(plan, document) == pytest.approx(plan["cost"])
+    newest = client.get("/v1/plans").json()["plans"]
+    assert plan["id"] in [row["id"] for row in newest]
+
+
+def test_without_a_preference_the_answer_is_immediate(client: httpx.Client) -> None:
+    """202 and a Location, and the plan is found there later."""
+    answer = client.post("/v1/plans", json=schemas.PLAN_EXAMPLE)
+    assert answer.status_code == 202
+    where = answer.headers["Location"]
+    end = time.monotonic() + 20
+    while client.get(where).json()["status"] in ("queued", "running"):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert client.get(where).json()["status"] == "done"
+
+
+def test_events_tell_every_improvement_and_the_end(client: httpx.Client) -> None:
+    """Costs fall, routes come along, and the last event is the plan."""
+    body = {"instance": random_day(150), "options": {"time_limit": 1.0}}
+    plan = ask(client, body, wait=0)
+    found = []
+    with client.stream("GET", f"/v1/plans/{plan['id']}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        for line in stream.iter_lines():
+            if line.startswith("event: "):
+                found.append([line.removeprefix("event: ")])
+            elif line.startswith("data: "):
+                found[-1].append(json.loads(line.removeprefix("data: ")))
+    *better, (last, done) = found
+    assert last == "done"
+    assert done["status"] == "done"
+    assert better
+    assert all(kind == "improvement" and news["routes"] for kind, news in better)
+    costs = [news["cost"] for _, news in better]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_delete_returns_the_best_so_far(client: httpx.Client) -> None:
+    """A plan of 30 s ends within seconds of DELETE, with routes, and stays so."""
+    body = {"instance": random_day(300), "options": {"time_limit": 30}}
+    plan = ask(client, body, wait=0)
+    where = f"/v1/plans/{plan['id']}"
+    end = time.monotonic() + 20
+    while not client.get(where).json().get("routes"):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    begin = time.monotonic()
+    stopped = client.delete(where).json()
+    assert time.monotonic() - begin < 5
+    assert stopped["status"] == "stopped"
+    assert judged(stopped, random_day(300)) == pytest.approx(stopped["cost"])
+    assert client.delete(where).json() == stopped
+
+
+def test_a_plan_that_waits_is_stopped_at_once(client: httpx.Client) -> None:
+    """Behind a long one, in a queue of one worker: no routes, and the other goes on."""
+    body = {"instance": random_day(200), "options": {"time_limit": 20}}
+    first, second = (ask(client, body, wait=0) for _ in range(2))
+    stopped = client.delete(f"/v1/plans/{second['id']}").json()
+    assert stopped["status"] == "stopped"
+    assert "routes" not in stopped
+    assert client.delete(f"/v1/plans/{first['id']}").json()["routes"]
+
+
+def test_the_same_key_gives_the_same_plan(client: httpx.Client) -> None:
+    """Idempotency-Key: one plan for two requests; another body is refused."""
+    key = {"Idempotency-Key": "order 17 of Tuesday"}
+    one = ask(client, schemas.PLAN_EXAMPLE, **key)
+    two = ask(client, schemas.PLAN_EXAMPLE, **key)
+    assert one["id"] == two["id"]
+    answer = client.post("/v1/plans", json={"instance": random_day(3)}, headers=key)
+    assert (answer.status_code, answer.json()["code"]) == (409, "E508")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "geojson", "json", "sol", "png", "svg"])
+def test_exports(client: httpx.Client, plan: Plan, suffix: str) -> None:
+    """Every format is a file with a name of ours; routes in .json read back."""
+    answer = client.get(f"/v1/plans/{plan['id']}/export.{suffix}")
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"].startswith("attachment; ")
+    if suffix == "json":
+        assert judged(answer.json(), random_day(40)) == pytest.approx(plan["cost"])
+    if suffix == "csv":
+        assert len(answer.text.splitlines()) == 41 + 2 * len(plan["routes"])
+
+
+def test_a_move_has_a_price_and_makes_a_new_plan(
+    client: httpx.Client, plan: Plan
+) -> None:
+    """Prices agree with explain and the judge; undo is the parent, unchanged."""
+    where = f"/v1/plans/{plan['id']}"
+    customer = plan["routes"][0][0]
+    why = client.get(f"{where}/explain/{customer}").json()
+    assert why["route"] == 1
+    for other in why["others"]:
+        body = {"customer": customer, "route": other["route"]}
+        priced = client.post(f"{where}/move", json=body).json()
+        assert priced["price"] == pytest.approx(other["price"])
+        assert priced["fits"] == other["fits"]
+    alone = {"customer": customer, "route": None, "apply": True}
+    moved = client.post(f"{where}/move", json=alone).json()
+    assert moved["price"] == pytest.approx(why["alone"])
+    new = moved["plan"]
+    assert (new["parent"], new["version"]) == (plan["id"], plan["version"] + 1)
+    assert new["cost"] == pytest.approx(plan["cost"] + moved["price"])
+    assert judged(new, random_day(40)) == pytest.approx(new["cost"])
+    assert client.get(where).json() == plan
+    assert client.get(f"/v1/plans/{new['id']}").json() == new
+
+
+def test_a_move_that_does_not_fit_is_priced_but_not_applied(
+    client: httpx.Client,
+) -> None:
+    """The sentence is the judge's, and no plan is made."""
+    day = {**random_day(4), "capacity": 10}
+    for place, demand in zip(day["customers"], (10, 5, 5, 10), strict=True):
+        place["demand"] = demand
+    full = ask(client, {"instance": day})
+    alone = next(r for r in full["routes"] if len(r) == 1)
+    other = next(i for i, r in enumerate(full["routes"], 1) if r != alone)
+    body = {"customer": alone[0], "route": other}
+    where = f"/v1/plans/{full['id']}/move"
+    priced = client.post(where, json=body).json()
+    assert not priced["fits"]
+    assert priced["problems"][0]["code"] == "E801"
+    answer = client.post(where, json={**body, "apply": True})
+    assert (answer.status_code, answer.json()["code"]) == (422, "E801")
+
+
+def test_replanning_takes_orders_in_and_out(client: httpx.Client, plan: Plan) -> None:
+    """A new plan with a parent serves who is there now, from the old routes."""
+    added = {"id": "new", "lat": 51.05, "lon": 3.75, "demand": 2}
+    body = {"add": [added], "remove": ["c1"], "options": {"time_limit": 0.2}}
+    where = f"/v1/plans/{plan['id']}/replan"
+    new = client.post(where, json=body, headers={"Prefer": "wait=20"}).json()
+    assert new["parent"] == plan["id"]
+    assert new["origin"] == "replanned"
+    served = {c for route in new["routes"] for c in route}
+    assert "new" in served
+    assert "c1" not in served
+    assert any("warm start" in note for note in new["notes"])
+
+
+def test_a_table_with_coordinates_is_enough(client: httpx.Client) -> None:
+    """CSV in the body, the figures in the query, the depot by its name."""
+    text = schemas.TABLE_EXAMPLE
+    headers = {"Content-Type": "text/csv", "Prefer": "wait=20"}
+    answer = client.post("/v1/plans?capacity=5", content=text, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert sorted(map(tuple, answer.json()["routes"])) == [("east",), ("north",)]
+
+
+def test_validate_names_every_line(client: httpx.Client) -> None:
+    """All problems at once, with the lines of the table that was sent."""
+    text = "id,lat,lon,demand\nnorth,51.07,3.72,x\ndepot,51,3.7,\neast,51,3.7,-1\n"
+    headers = {"Content-Type": "text/csv"}
+    answer = client.post("/v1/validate?capacity=5", content=text, headers=headers)
+    found = answer.json()
+    assert not found["valid"]
+    assert [p["where"] for p in found["problems"]] == ["line 2 demand", "line 4 demand"]
+    assert "upload" not in answer.text
+    fine = client.post("/v1/validate", json=schemas.PLAN_EXAMPLE).json()
+    assert fine["valid"]
+    assert fine["least_vehicles"] == 2
+
+
+def test_check_judges_somebodys_routes(client: httpx.Client) -> None:
+    """Feasible routes with their cost; a missing customer with its sentence."""
+    good = client.post("/v1/check", json=schemas.CHECK_EXAMPLE).json()
+    assert good["feasible"]
+    bad = {**schemas.CHECK_EXAMPLE, "routes": [["north", "north-east"]]}
+    answer = client.post("/v1/check", json=bad).json()
+    assert {p["code"] for p in answer["violations"]} == {"E802"}
+
+
+def test_a_city_and_its_days(client: httpx.Client) -> None:
+    """Created from a table; orders by id are planned; a day is added once."""
+    table = "id,lat,lon\nhome,51.05,3.72\na,51.07,3.72\nb,51.05,3.75\n"
+    headers = {"Content-Type": "text/csv"}
+    made = client.post(
+        "/v1/cities?name=Gent&depot=home&capacity=5", content=table, headers=headers
+    )
+    assert made.status_code == 201
+    city = made.json()["id"]
+    orders = [{"id": "a", "demand": 3}, {"id": "b", "demand": 4}]
+    plan = ask(client, {"city": city, "orders": orders})
+    assert len(plan["routes"]) == 2
+    where = f"/v1/cities/{city}/days?date=2026-11-18"
+    day = "id,demand\na,3\nb,4\n"
+    assert client.post(where, content=day, headers=headers).status_code == 201
+    assert client.post(where, content=day, headers=headers).status_code == 409
+    shown = client.get(f"/v1/cities/{city}").json()
+    assert shown["day_names"] == ["2026-11-18"]
+    unknown = ask_error(client, {"city": city, "orders": [{"id": "z", "demand": 1}]})
+    assert unknown == (422, "E407")
+
+
+def ask_error(client: httpx.Client, body: Any) -> tuple[int, str]:
+    answer = client.post("/v1/plans", json=body)
+    assert answer.headers["content-type"] == "application/problem+json"
+    return answer.status_code, answer.json()["code"]
+
+
+def test_refusals_have_the_codes_of_the_command_line(client: httpx.Client) -> None:
+    """Wrong bodies, options that a stranger must not have, infeasible days."""
+    day = random_day(3)
+    cases: list[tuple[Any, tuple[int, str]]] = [
+        ({}, (422, "E306")),
+        ({"instance": day, "typo": 1}, (422, "E307")),
+        ({"instance": {**day, "capacity": 1}}, (422, "E201")),
+        ({"instance": day, "options": {"method": "cmd:touch /tmp/x"}}, (422, "E404")),
+        ({"instance": day, "options": {"method": "hgs"}}, (422, "E404")),
+        ({"instance": day, "options": {"model": "../../etc"}}, (422, "E403")),
+        ({"instance": day, "options": {"time_limit": 61}}, (422, "E402")),
+        ({"instance": random_day(20_001)}, (413, "E401")),
+        ({"city": "nowhere", "orders": []}, (404, "E506")),
+    ]
+    for body, expected in cases:
+        assert ask_error(client, body) == expected
+    raw = client.post(
+        "/v1/plans", content=b"{", headers={"Content-Type": "application/json"}
+    )
+    assert (raw.status_code, raw.json()["code"]) == (400, "E302")
+    assert client.get("/v1/plans/nothing").json()["code"] == "E506"
+    assert client.get("/nowhere").status_code == 404
+    assert client.put("/v1/plans").status_code == 405
+    wrong = client.post(
+        "/v1/plans", content=b"a=1", headers={"Content-Type": "text/html"}
+    )
+    assert (wrong.status_code, wrong.json()["code"]) == (415, "E502")
+    huge = client.post(
+        "/v1/plans",
+        content=b" " * (11 << 20),
+        headers={"Content-Type": "application/json"},
+    )
+    assert (huge.status_code, huge.json()["code"]) == (413, "E501")
+
+
+def test_no_answer_tells_about_the_machine(service: Service, tmp_path: Path) -> None:
+    """No path, no traceback, no server's name, and the headers of a strict page."""
+    for path in ("/", "/v1/limits", "/nowhere", "/page/../../settings.py"):
+        answer = service.client.get(path)
+        assert "content-security-policy" in answer.headers
+        assert "server" not in answer.headers
+        assert "Traceback" not in answer.text
+        assert "/work" not in answer.text
+        assert str(tmp_path.parent) not in answer.text
+
+
+def test_foreign_pages_are_refused(client: httpx.Client) -> None:
+    """Without a token neither another Host nor another Origin gets an answer."""
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        answer = client.get("/v1/limits", headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "E504")
+
+
+def test_demo_data_is_accepted_as_it_is(client: httpx.Client) -> None:
+    """A newcomer's first two requests."""
+    demo = client.get("/v1/demo-data").json()
+    plan = ask(client, demo)
+    assert plan["status"] == "done"
+    assert len(plan["routes"]) >= 10
+
+
+def test_metrics_count(client: httpx.Client, plan: Plan) -> None:
+    """Prometheus' text: plans that are done, and one warm worker."""
+    lines = client.get("/metrics").text.splitlines()
+    assert "clusterfirst_workers 1" in lines
+    (done,) = [
+        x for x in lines if x.startswith('clusterfirst_plans_total{status="done"}')
+    ]
+    assert int(done.split()[-1]) >= 1
+
+
+def test_vroom_speaks_vroom(client: httpx.Client) -> None:
+    """Routes, steps, loads and summary; too large jobs are unassigned."""
+    body = json.loads(json.dumps(schemas.VROOM_EXAMPLE))
+    body["jobs"].append({"id": 3, "location": [3.7, 51.0], "delivery": [9]})
+    answer = client.post("/v1/vroom", json=body).json()
+    assert answer["code"] == 0
+    assert answer["summary"]["routes"] == 2
+    assert [job["id"] for job in answer["unassigned"]] == [3]
+    served = {
+        s["id"] for r in answer["routes"] for s in r["steps"] if s["type"] == "job"
+    }
+    assert served == {1, 2}
+    for route in answer["routes"]:
+        assert [s["type"] for s in route["steps"]] == ["start", "job", "end"]
+        assert route["steps"][-1]["load"] == [0]
+
+
+def test_vroom_matrices_and_refusals(client: httpx.Client) -> None:
+    """Durations of a matrix are the cost; time windows are refused with code 2."""
+    matrix = [[0, 5, 9], [5, 0, 5], [9, 5, 0]]
+    body = {
+        "jobs": [{"id": i, "location_index": i, "delivery": [1]} for i in (1, 2)],
+        "vehicles": [{"id": 1, "start_index": 0, "end_index": 0, "capacity": [2]}],
+        "matrices": {"car": {"durations": matrix}},
+    }
+    assert client.post("/v1/vroom", json=body).json()["summary"]["cost"] == 19
+    body["jobs"][0]["time_windows"] = [[0, 10]]
+    answer = client.post("/v1/vroom", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["code"] == 2
+    assert "time_windows" in answer.json()["error"]

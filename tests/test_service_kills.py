@@ -1,0 +1,153 @@
+"""What the service promises when things die or are too many."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from clusterfirst.cli import main
+from clusterfirst.service.store import FILE, MIGRATIONS, Store
+from services import Service, ended, random_day, running
+
+
+def wait_over(service: Service, plan: str, seconds: float = 40) -> dict[str, object]:
+    end = time.monotonic() + seconds
+    while True:
+        found = service.client.get(f"/v1/plans/{plan}").json()
+        if found["status"] not in ("queued", "running"):
+            return found
+        assert time.monotonic() < end, found["status"]
+        time.sleep(0.05)
+
+
+def wait_running(service: Service, plan: str) -> None:
+    end = time.monotonic() + 40
+    while service.client.get(f"/v1/plans/{plan}").json()["status"] != "running":
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_kills_lose_nothing(tmp_path: Path) -> None:
+    """A dead worker's plan is tried once more; a dead service runs it again.
+
+    Answered plans are there after a kill -9, the database is sound, and no worker
+    outlives its service.
+    """
+    data = tmp_path / "data"
+    service = Service(data).wait()
+    body = {"instance": random_day(60), "options": {"time_limit": 0.2}}
+    done = service.client.post(
+        "/v1/plans", json=body, headers={"Prefer": "wait=20"}
+    ).json()
+    slow = {"instance": random_day(60), "options": {"time_limit": 2}}
+    once = service.client.post("/v1/plans", json=slow).json()["id"]
+    wait_running(service, once)
+    os.kill(service.worker(), signal.SIGKILL)
+    assert wait_over(service, once)["status"] == "done"
+    open_one = service.client.post("/v1/plans", json=slow).json()["id"]
+    wait_running(service, open_one)
+    worker = service.worker()
+    service.kill()
+    assert ended(worker)
+    with sqlite3.connect(data / FILE) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with running(data) as again:
+        assert again.client.get(f"/v1/plans/{done['id']}").json() == done
+        assert wait_over(again, open_one)["status"] == "done"
+
+
+def test_a_worker_that_dies_twice_is_reported(tmp_path: Path) -> None:
+    """The plan fails with its sentence; the next one is planned."""
+    with running(tmp_path / "data") as service:
+        slow = {"instance": random_day(60), "options": {"time_limit": 20}}
+        plan = service.client.post("/v1/plans", json=slow).json()["id"]
+        for _ in range(2):
+            wait_running(service, plan)
+            os.kill(service.worker(), signal.SIGKILL)
+            time.sleep(0.3)
+        failed = wait_over(service, plan)
+        assert failed["status"] == "failed"
+        assert failed["problems"][0]["code"] == "E509"  # type: ignore[index]
+        body = {"instance": random_day(5), "options": {"time_limit": 0.1}}
+        headers = {"Prefer": "wait=60"}
+        good = service.client.post("/v1/plans", json=body, headers=headers).json()
+        assert good["status"] == "done"
+
+
+def test_a_token_and_a_full_queue(tmp_path: Path) -> None:
+    """401 without the token, 429 with Retry-After when the queue is full."""
+    secret = tmp_path / "token"
+    secret.write_text("0123456789abcdef0123\n")
+    options = ("--token-file", str(secret), "--max-queue", "2")
+    with running(tmp_path / "data", *options) as service:
+        answer = service.client.get("/v1/limits")
+        assert (answer.status_code, answer.json()["code"]) == (401, "E507")
+        assert service.client.get("/health").status_code == 200
+        service.client.headers["Authorization"] = "Bearer 0123456789abcdef0123"
+        assert service.client.get("/v1/limits").json()["queue"] == 2
+        slow = {"instance": random_day(60), "options": {"time_limit": 20}}
+        answers = [service.client.post("/v1/plans", json=slow) for _ in range(6)]
+        refused = [a for a in answers if a.status_code == 429]
+        assert len(refused) >= 3
+        for answer in refused:
+            assert answer.json()["code"] == "E505"
+            assert int(answer.headers["Retry-After"]) >= 1
+        for answer in answers:
+            if answer.status_code == 202:
+                service.client.delete(answer.headers["Location"])
+    log = (tmp_path / "data.log").read_text()
+    assert "0123456789abcdef" not in log
+
+
+def test_other_addresses_need_a_token(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing listens to other machines by accident."""
+    assert main(["serve", "--host", "0.0.0.0"]) == 2
+    assert "E507" in capsys.readouterr().err
+
+
+def test_backup_by_one_command(tmp_path: Path) -> None:
+    """A copy of the database opens and has the same city; nothing is replaced."""
+    store = Store(tmp_path)
+    city = store.add_city("Gent", "a", "{}", "id,x,y\na,0,0\n")
+    copy = tmp_path / "copy" / FILE
+    copy.parent.mkdir()
+    command = ["serve", "--data", str(tmp_path), "--backup", str(copy)]
+    assert main(command) == 0
+    store.close()
+    assert Store(copy.parent).city(city) is not None
+    assert main(command) == 2
+
+
+def test_migrations_are_numbered(tmp_path: Path) -> None:
+    """A new database has the newest number; one from the future is refused."""
+    store = Store(tmp_path)
+    store.close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    from clusterfirst.problem.errors import InputError
+
+    with pytest.raises(InputError, match="E309"):
+        Store(tmp_path)
+
+
+def test_old_plans_are_forgotten(tmp_path: Path) -> None:
+    """Finished ones with their instances; those without an answer stay."""
+    from clusterfirst.service.store import PlanRow
+
+    store = Store(tmp_path)
+    for number, status in enumerate(("done", "queued")):
+        row = PlanRow(str(number), 0.0, "", "solved", None, 1, str(number), {}, status)
+        store.add_plan(row, "{}", (str(number), "body"))
+    assert store.forget(30) == 1
+    assert store.plan("0") is None
+    assert store.plan_of_key("0") is None
+    assert [row.id for row in store.unfinished()] == ["1"]
+    store.close()
