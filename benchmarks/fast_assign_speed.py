@@ -17,14 +17,14 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from clusterfirst.problem.clock import Deadline
-from clusterfirst.stages.assignment.fast import FastSettings, assign_fast
-from clusterfirst.stages.assignment.prices import (
+from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
+from clusterfirst.stages.assignment.problem import AssignProblem
+from clusterfirst.stages.assignment.relaxation import (
     cheapest_first,
     lower_bound,
     make_transport,
     solve_transport,
 )
-from clusterfirst.stages.assignment.problem import AssignProblem
 
 CANDIDATES = 32  # nearest seeds on the map: cheapest by cost cannot hold the demand
 
@@ -53,9 +53,8 @@ def linear_programme(problem: AssignProblem) -> tuple[float, float]:
     if vehicle is None:
         vehicle = np.tile(np.arange(columns), (n, 1))
     begin = time.process_time()
-    limits = (problem.capacity, problem.vehicles)
     cost, columns_of = cheapest_first(problem.cost, vehicle)
-    net = make_transport(cost, columns_of, problem.demands, limits)
+    net = make_transport(cost, columns_of, problem.demands, problem.room)
     solve_transport(net, Deadline.never())
     bound = lower_bound(net, cost)
     ours = time.process_time() - begin

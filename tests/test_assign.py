@@ -22,7 +22,7 @@ from clusterfirst.problem.errors import (
 from clusterfirst.problem.instance import IntArray
 from clusterfirst.stages.assignment import highs as module
 from clusterfirst.stages.assignment.case import Case, Found
-from clusterfirst.stages.assignment.fast import FastSettings, assign_fast
+from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
 from clusterfirst.stages.assignment.highs import (
     AssignSettings,
     assign_exact,
@@ -435,7 +435,7 @@ def test_repair_always_ends_feasible(demands: list[int], capacity: int) -> None:
     n = len(demands)
     cost = np.random.default_rng(n).random((n, 2))
     problem = AssignProblem(cost, np.array(demands), capacity, 2)
-    labels = repair(problem, n + 2, NEVER)
+    labels = repair(problem, n + 2)
     assert labels is not None
     assert (np.bincount(labels, demands) <= capacity).all()
 
@@ -455,7 +455,7 @@ def test_repair_keeps_what_fits(seed: int) -> None:
     problem, nearly = nearly_assigned(seed)
     assert problem.candidates is not None
     demands, loads = problem.demands, np.bincount(nearly, problem.demands, 10)
-    labels = repair(problem, 60, NEVER, nearly)
+    labels = repair(problem, 60, nearly)
     assert labels is not None
     after = np.bincount(labels, demands)
     assert (after <= 35).all()
@@ -477,12 +477,12 @@ def test_repair_within_a_limit_goes_anywhere() -> None:
     cost, near = np.zeros((4, 1)), np.array([[0], [0], [0], [1]])
     problem = AssignProblem(cost, np.array([2, 2, 2, 1]), 4, 2, near)
     nearly = np.array([0, 0, 0, 1])
-    assert repair(problem, 2, NEVER, nearly) is not None
-    opened = repair(problem, 3, NEVER, nearly)
+    assert repair(problem, 2, nearly) is not None
+    opened = repair(problem, 3, nearly)
     assert opened is not None
     assert opened.max() == 2
     full = AssignProblem(cost, np.array([2, 2, 2, 3]), 4, 2, near)
-    assert repair(full, 2, NEVER, nearly) is None
+    assert repair(full, 2, nearly) is None
 
 
 @given(st.lists(st.integers(1, 10), min_size=1, max_size=8), st.integers(1, 4))

@@ -187,12 +187,11 @@ def test_a_failing_assignment_is_repaired_and_counted(
     """When no assignment is found, a repair with more vehicles answers instead."""
     warm_up()
 
-    def nothing(problem, settings, deadline):  # type: ignore[no-untyped-def]  # injected
+    def nothing(problem, *_):  # type: ignore[no-untyped-def]  # injected
         nobody = np.full(len(problem.demands), -1)
         return Assignment(nobody, np.inf, Status.NOT_FOUND, np.inf)
 
-    monkeypatch.setattr(decoding, "assign_fast", nothing)
-    monkeypatch.setattr(decoding, "assign_quick", nothing)
+    monkeypatch.setattr(decoding, "assign", nothing)
     result = solve(town(), FEW)
     assert result.verdict.feasible
     assert result.details["fallbacks"] == 3

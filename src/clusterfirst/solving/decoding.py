@@ -12,33 +12,27 @@ from dataclasses import replace
 import numpy as np
 
 from clusterfirst.problem.clock import Deadline
-from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.options import DecodingSettings, SolveOptions
-from clusterfirst.stages.assignment.closing import only_open, open_vehicles
-from clusterfirst.stages.assignment.fast import FastSettings, assign_fast
-from clusterfirst.stages.assignment.highs import (
-    AssignSettings,
-    assign_exact,
-    assign_hard,
-    assign_quick,
-    assign_sparse,
-)
+from clusterfirst.stages.assignment.assign import assign
+from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
+from clusterfirst.stages.assignment.highs import AssignSettings
 from clusterfirst.stages.assignment.packing import packing_bound, repair
-from clusterfirst.stages.assignment.prices import EXACT_UP_TO
 from clusterfirst.stages.assignment.problem import Assignment, AssignProblem
+from clusterfirst.stages.assignment.relaxation import EXACT_UP_TO
+from clusterfirst.stages.assignment.spare_vehicles import only_open, open_vehicles
 from clusterfirst.stages.scores import Decoded, Scores, ScoreStream
 from clusterfirst.stages.search_state import SearchState, fleet_limit
 from clusterfirst.stages.tours.routing import QUICK, improve, members
 
-SEARCH_EFFORT = 10  # many rounds of quick assignments beat few thorough ones
+SEARCH_ROUNDS = 2  # many quick assignments beat few thorough ones
 
 
 def fisher_jaikumar(state: SearchState, options: SolveOptions) -> None:
     """Fisher-Jaikumar through the shared stages, best of many seeds."""
     from clusterfirst.stages.classical.fisher_jaikumar import fisher_jaikumar as stream
 
-    settings = replace(options.decoding, effort=SEARCH_EFFORT)
+    settings = replace(options.decoding, rounds=SEARCH_ROUNDS)
     rng = np.random.default_rng(settings.seed)
     sizes = fleets(state.instance, settings)
     run_stream(state, stream(state.instance, sizes, rng), settings)
@@ -114,7 +108,7 @@ def decode(
             fallbacks = state.details.get("fallbacks", 0) + 1
             state.details["fallbacks"] = fallbacks
             near = answer.nearly
-            repaired = repair(problem, fleet_limit(instance), state.deadline, near)
+            repaired = repair(problem, fleet_limit(instance), near)
             if repaired is None:
                 return None
             labels = repaired
@@ -146,28 +140,13 @@ def _what_was_kept(answer: Assignment, assign: str) -> str:
     return ""
 
 
-def _fast(
-    state: SearchState, problem: AssignProblem, settings: DecodingSettings
-) -> Assignment:
-    """The fast assignment; where that finds nothing, prices and exchanges.
-
-    Large instances go on to the repair instead: there the second try took four times
-    as long as the first and gave longer routes than the repair (LOG.md).
-    """
-    again = state.instance.num_customers <= settings.quick_up_to
-    share = settings.fast_share if again else 1 - settings.repair_share
-    soon, seed = state.deadline.share(share), settings.seed % 2**31
-    answer = assign_fast(problem, FastSettings(seed, settings.effort), soon)
-    if math.isfinite(answer.cost) or state.deadline.passed() or not again:
-        return answer
-    mip = _mip_settings(state, settings)
-    return assign_quick(problem, mip, state.deadline.share(settings.fast_share))
-
-
-def _mip_settings(state: SearchState, settings: DecodingSettings) -> AssignSettings:
+def _assign_settings(state: SearchState, settings: DecodingSettings) -> AssignSettings:
     """By the clock, or by nodes where none runs."""
     chosen = AssignSettings(
-        settings.mip_gap, seed=settings.seed % 2**31, printed=settings.printed
+        settings.mip_gap,
+        seed=settings.seed % 2**31,
+        printed=settings.printed,
+        rounds=settings.rounds,
     )
     if state.deadline.left() < math.inf:
         return chosen
@@ -178,13 +157,15 @@ def warm_fallbacks(toy: Instance) -> None:
     """Compile what runs only on large instances or when an assignment fails."""
     cost = toy.distances[1:, 1:4].copy()
     problem = AssignProblem(cost, toy.demand_units[1:], toy.capacity_units, 3)
-    assign_quick(problem, AssignSettings(), Deadline.never())
     many = np.ones(EXACT_UP_TO + 1, dtype=np.int64)  # so that flow is pushed
     rising = np.broadcast_to([1.0, 2.0], (len(many), 2))
     crowd = AssignProblem(rising, many, len(many) - 1, 2)
-    assign_fast(crowd, FastSettings(effort=1), Deadline.never())
+    assign_fast(crowd, FastSettings(rounds=1), Deadline.never())
+    # Units would fit but whole customers do not, so that the annealing runs.
+    stuck = AssignProblem(np.ones((3, 2)), np.full(3, 7), 11, 2)
+    assign_fast(stuck, FastSettings(rounds=1), Deadline.never())
     open_vehicles(crowd, 1, 2, Deadline.never())
-    repair(problem, toy.num_customers, Deadline.never())
+    repair(problem, toy.num_customers)
 
 
 def _assigned(
@@ -193,18 +174,10 @@ def _assigned(
     scores: Scores,
     settings: DecodingSettings,
 ) -> Assignment:
-    if settings.assign == "fast":
-        return _fast(state, problem, settings)
-    mip = _mip_settings(state, settings)
-    deadline = state.deadline.share(settings.assign_share)
-    if settings.assign == "exact":
-        return assign_exact(problem, mip, deadline)
+    fast = settings.assign == "fast"
+    share = settings.fast_share if fast else settings.assign_share
     plan = scores.plan
     if plan is not None and scores.candidates is not None:
         plan = np.take_along_axis(plan, np.maximum(scores.candidates, 0), axis=1)
-    if settings.assign == "sparse":
-        return assign_sparse(problem, plan, mip, deadline)
-    if plan is None:
-        rule = "hard assignment needs a transport plan, and this method has none"
-        raise InputError(Problem("E404", "assign", "hard", rule))
-    return assign_hard(problem, plan, mip, deadline)
+    chosen = _assign_settings(state, settings)
+    return assign(problem, settings.assign, chosen, state.deadline.share(share), plan)

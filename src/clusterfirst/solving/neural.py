@@ -131,7 +131,7 @@ Requests = Generator[Request, Tried, None]
 
 
 def seeds_for(instance: Instance, vehicles: int, settings: NeuralSettings) -> int:
-    """How many seeds to decode for a fleet; those to spare are closed (closing.py)."""
+    """How many seeds to decode for a fleet; those to spare are closed."""
     n, shares = instance.num_customers, settings.spare
     if settings.decoding.assign != "fast":
         return vehicles

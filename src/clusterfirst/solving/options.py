@@ -27,13 +27,11 @@ class DecodingSettings:
     # What Sections 2.2 to 2.4 of the paper print and nothing of ours: the decoding of
     # `clusterfirst paper`. docs/reading-the-paper.md lists what else we do, and why.
     printed: bool = False
-    effort: int = 100  # of one fast assignment: exchanges proposed per customer
+    rounds: int = 10  # of one fast assignment: see regrouping.py
     mip_gap: float = 0.001  # at which exact, sparse and hard assignments may stop
     max_nodes: int = 200  # branch-and-bound nodes of one when no clock runs
     assign_share: float = 0.4  # of the time left, for one of them
-    fast_share: float = 0.5  # of the time left, so that a failure leaves another try
-    quick_up_to: int = 2000  # customers; above, a failed assignment is repaired
-    repair_share: float = 0.2  # of the time left, for that repair
+    fast_share: float = 0.8  # of the time left, so that a failure can be repaired
     closing_share: float = 0.3  # of the time left, to choose among seeds to spare
     tight: float = 0.985  # load of K_min vehicles above which K_min + 2 is tried too
     many_vehicles: int = 200  # of which one more makes no difference

@@ -1,4 +1,4 @@
-"""An assignment problem that was checked, what a solver found for it, and heuristics.
+"""An assignment problem that was checked, and what a solver found for it.
 
 Everything HiGHS would swallow is refused here: shapes, numbers, ranges.
 """
@@ -14,11 +14,10 @@ import numpy.typing as npt
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.assignment.fast import FastSettings, assign_fast
-from clusterfirst.stages.assignment.incumbent import shift_and_swap
+from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
 from clusterfirst.stages.assignment.mip import Claim
-from clusterfirst.stages.assignment.prices import reduced_costs
 from clusterfirst.stages.assignment.problem import Assignment, AssignProblem, Status
+from clusterfirst.stages.assignment.relaxation import reduced_costs
 
 BoolArray = npt.NDArray[np.bool_]
 ROUNDING = 1e-9  # of sums of costs
@@ -53,7 +52,7 @@ class Case:
             rule = "costs (n, C) and demands (n,) are needed"
         elif not np.issubdtype(demands.dtype, np.integer) or (demands < 0).any():
             rule = "demands must be whole units of at least 0"
-        elif problem.vehicles < 0 or problem.capacity < 0:
+        elif problem.vehicles < 0 or (problem.room < 0).any():
             rule = "vehicles and capacity must be at least 0"
         elif problem.candidates is None and cost.shape[1] != problem.vehicles:
             rule = "without candidates there is one cost column per vehicle"
@@ -70,20 +69,16 @@ class Case:
         if not np.isfinite(cost[candidates >= 0]).all():
             rule = "the cost of a candidate must be a finite number"
             raise InputError(Problem("E411", "assignment", "nan or inf", rule))
-        room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
-        return cls(cost, candidates, demands.astype(np.int64), room)
+        return cls(cost, candidates, demands.astype(np.int64), problem.room.copy())
 
     @property
     def n(self) -> int:
         return len(self.demands)
 
-    @property
-    def limits(self) -> tuple[int, int]:
-        """Capacity and number of vehicles, where none is partly filled."""
-        return int(self.room.max(initial=0)), len(self.room)
-
     def obvious(self) -> str:
         """A proof of infeasibility by arithmetic, in words, or nothing."""
+        if self.room.min(initial=0) < 0:
+            return "the fixed customers alone are too many for a vehicle"
         if int(self.demands.sum()) > int(self.room.sum()):
             return "total demand exceeds the capacity of all vehicles"
         if self.n and self.demands.max() > self.room.max(initial=0):
@@ -95,31 +90,18 @@ class Case:
     def quick(
         self, candidates: IntArray, seed: int, deadline: Deadline
     ) -> IntArray | None:
-        """The fast assignment on these edges; shifts and swaps where it fails."""
-        problem = AssignProblem(self.cost, self.demands, *self.limits, candidates)
+        """The fast assignment on these edges."""
+        fleet = (self.room, len(self.room))
+        problem = AssignProblem(self.cost, self.demands, *fleet, candidates)
         answer = assign_fast(problem, FastSettings(seed), deadline)
-        if math.isfinite(answer.cost):
-            return answer.labels
-        return self.heuristic(candidates, self.room, deadline)
+        return answer.labels if math.isfinite(answer.cost) else None
 
-    def holding(self, fixed: IntArray) -> Case:
-        """Those who are not fixed, then one row for what each vehicle holds already.
-
-        Such a row has its vehicle only, so every vehicle keeps its full capacity, and
-        whatever solves an assignment solves this one.
-        """
+    def without(self, fixed: IntArray) -> Case:
+        """Those who are not fixed, in the room that the others leave."""
         rest, held = np.flatnonzero(fixed < 0), np.flatnonzero(fixed >= 0)
-        load = np.bincount(fixed[held], self.demands[held], len(self.room))
-        full = np.flatnonzero(load)
-        cost = np.full((len(full), self.cost.shape[1]), math.inf)
-        candidates = np.full(cost.shape, -1, dtype=np.int64)
-        cost[:, 0], candidates[:, 0] = 0.0, full
-        return Case(
-            np.vstack([self.cost[rest], cost]),
-            np.vstack([self.candidates[rest], candidates]),
-            np.concatenate([self.demands[rest], load[full].astype(np.int64)]),
-            self.room,
-        )
+        left = self.room.copy()
+        np.subtract.at(left, fixed[held], self.demands[held])
+        return Case(self.cost[rest], self.candidates[rest], self.demands[rest], left)
 
     def worthwhile(
         self, edges: BoolArray, start: IntArray | None, deadline: Deadline
@@ -133,17 +115,12 @@ class Case:
             return edges
         vehicles = np.where(edges, self.candidates, -1)
         added, bound = reduced_costs(
-            self.cost, vehicles, self.demands, self.limits, deadline
+            self.cost, vehicles, self.demands, self.room, deadline
         )
         total = self.total(start)
         wins = added <= total - bound + ROUNDING * abs(total)
         kept: BoolArray = edges & (wins | (self.candidates == start[:, None]))
         return kept
-
-    def heuristic(
-        self, candidates: IntArray, room: IntArray, deadline: Deadline
-    ) -> IntArray | None:
-        return shift_and_swap(self.cost, candidates, self.demands, room, deadline)
 
     def total(self, labels: IntArray) -> float:
         """Cost of verified labels."""

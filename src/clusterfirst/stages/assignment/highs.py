@@ -16,14 +16,18 @@ import numpy as np
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
 from clusterfirst.stages.assignment.case import BoolArray, Case, Found
-from clusterfirst.stages.assignment.incumbent import is_within
 from clusterfirst.stages.assignment.mip import (
     BinaryProgram,
     Claim,
     MipSettings,
     solve_binary,
 )
-from clusterfirst.stages.assignment.problem import Assignment, AssignProblem, Status
+from clusterfirst.stages.assignment.problem import (
+    Assignment,
+    AssignProblem,
+    Status,
+    is_within,
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class AssignSettings:
     mip_gap: float = 0.001
     seconds: float = 100.0
     max_nodes: int | None = None
+    rounds: int = 10  # fast: in each every vehicle is assigned again with some others
     max_edges: int = 400_000  # larger programs keep the heuristic answer
     tau_high: float = 0.99  # hard: fix customers the plan is this sure of
     prune: float = 0.1  # hard: share of fixed customers freed after a failure
@@ -47,7 +52,6 @@ class AssignSettings:
     printed: bool = False  # nothing but what the paper says, see the functions
 
 
-PAPER = AssignSettings()
 SECONDS_PER_EDGE = 4e-6  # what HiGHS needs to take a model in before it can answer
 
 
@@ -62,18 +66,6 @@ def assign_exact(
         return case.failure(Status.INFEASIBLE, 1, reason)
     found = _solve_edges(case, case.candidates >= 0, settings, deadline)
     return case.answer(found, rounds=1)
-
-
-def assign_quick(
-    problem: AssignProblem, settings: AssignSettings, deadline: Deadline
-) -> Assignment:
-    """The heuristic start of the exact solve alone: milliseconds, no bound."""
-    case = Case.of(problem)
-    reason = case.obvious()
-    if reason:
-        return case.failure(Status.INFEASIBLE, 1, reason)
-    labels = case.heuristic(case.candidates, case.room, _sooner(deadline, settings))
-    return case.answer(Found(labels, Claim.STOPPED), rounds=1)
 
 
 def assign_sparse(
@@ -189,14 +181,14 @@ def _solve_rest(
     patience: float = 1.0,
 ) -> Found:
     """Solve for the customers that are not fixed, in the room that is left."""
-    part = case.holding(fixed)
-    if part.obvious():  # the fixed ones alone are too many for a vehicle
+    part = case.without(fixed)
+    if part.obvious():
         return Found(None, Claim.INFEASIBLE, note=part.obvious())
     found = _solve_edges(part, part.candidates >= 0, settings, deadline, patience)
     if found.labels is None:
         return found
-    labels, rest = fixed.copy(), np.flatnonzero(fixed < 0)
-    labels[rest] = found.labels[: len(rest)]
+    labels = fixed.copy()
+    labels[fixed < 0] = found.labels
     base = case.total(labels) - part.total(found.labels)
     return replace(found, labels=labels, bound=found.bound + base)
 

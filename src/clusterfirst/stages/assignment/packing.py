@@ -16,55 +16,45 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InfeasibleError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import IntArray
 from clusterfirst.stages.assignment.highs import AssignSettings, assign_exact
-from clusterfirst.stages.assignment.incumbent import by_prices, is_within
-from clusterfirst.stages.assignment.problem import AssignProblem, Status
+from clusterfirst.stages.assignment.problem import AssignProblem, Status, is_within
 
 NODES = 50  # of branch and bound for a packing when no clock runs: about 10 seconds
 SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
 
 
 def repair(
-    problem: AssignProblem,
-    limit: int,
-    deadline: Deadline,
-    nearly: IntArray | None = None,
+    problem: AssignProblem, limit: int, nearly: IntArray | None = None
 ) -> IntArray | None:
     """Labels within capacity, near the cheap vehicles, or None above the limit.
 
     Of `nearly`, labels with some overload, as many stay as fit. The others go, largest
-    first, to the vehicle that capacity prices give them, or else to their cheapest one
-    with room. The rest share new vehicles, which is never longer than one for each;
-    at the limit they go to the fullest vehicle that takes them, however far. It always
-    succeeds when `limit` is the number of customers and each fits in a vehicle.
+    first, to their cheapest vehicle with room. The rest share new vehicles (the largest
+    there are), which is never longer than one for each; at the limit they go to the
+    fullest vehicle that takes them, however far. It always succeeds when `limit` is the
+    number of customers and each fits in a new vehicle.
     """
     demands = np.ascontiguousarray(problem.demands, dtype=np.int64)
-    n = len(demands)
+    n, room = len(demands), problem.room
     if n == 0:
         return np.zeros(0, dtype=np.int64)
-    order = np.argsort(-demands, kind="stable")
-    candidates = np.ascontiguousarray(problem.vehicle_of_cost)
-    cost = np.ascontiguousarray(problem.cost, dtype=np.float64)
-    room = np.full(problem.vehicles, problem.capacity, dtype=np.int64)
-    wishes = np.take_along_axis(
-        candidates, np.argsort(cost, axis=1, kind="stable"), axis=1
-    )
+    cheapest = np.argsort(problem.cost, axis=1, kind="stable")
+    wishes = np.take_along_axis(problem.vehicle_of_cost, cheapest, axis=1)
     labels = np.full(n, -1, dtype=np.int64)
     if nearly is not None:
-        labels = _without_overload(nearly, demands, problem.capacity)
-    else:
-        balanced, _ = by_prices((cost, candidates, demands, room), deadline)
-        wishes = np.column_stack([balanced, wishes])
-    _fit(labels, order, wishes, demands, (problem.capacity, limit))
+        labels = _without_overload(nearly, demands, room)
+    left = np.concatenate([room, np.full(n + 1, room.max(initial=0))])
+    order = np.argsort(-demands, kind="stable")
+    _fit(labels, order, wishes, demands, left, len(room), limit)
     return labels if labels.max() < limit else None
 
 
-def _without_overload(nearly: IntArray, demands: IntArray, capacity: int) -> IntArray:
+def _without_overload(nearly: IntArray, demands: IntArray, room: IntArray) -> IntArray:
     """Labels with -1 for those who leave overfull vehicles: few, and small ones."""
     labels = nearly.copy()
-    loads = np.bincount(nearly, demands).astype(np.int64)
-    for vehicle in np.flatnonzero(loads > capacity):
+    loads = np.bincount(nearly, demands, len(room)).astype(np.int64)
+    for vehicle in np.flatnonzero(loads > room):
         inside = np.flatnonzero(nearly == vehicle)
-        excess = int(loads[vehicle]) - capacity
+        excess = int(loads[vehicle] - room[vehicle])
         while excess > 0:  # each turn takes a customer out
             # The smallest that is enough by itself, or else the largest.
             sizes = demands[inside]
@@ -93,7 +83,7 @@ def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> In
     order = np.argsort(-demands, kind="stable")
     for _ in range(SHUFFLES):
         labels[:] = -1
-        _fit(labels, order, nowhere, demands, (capacity, n))
+        _fit(labels, order, nowhere, demands, np.full(n + 1, capacity), 0, n)
         if labels.max(initial=-1) < limit:
             return labels
         if deadline.passed():
@@ -142,18 +132,17 @@ def _fit(
     order: IntArray,
     preferred: IntArray,
     demands: IntArray,
-    limits: tuple[int, int],
+    left: IntArray,
+    given: int,
+    most: int,
 ) -> None:
     """Label those that have none: first preferred vehicle with room, else a new one.
 
-    New vehicles are packed by best fit, with neighbours (who prefer one vehicle) if
-    possible; at the limit (of `limits`: capacity, vehicles) the others are looked at,
-    too, and only then it is exceeded.
+    `left` is the capacity of the `given` vehicles and of new ones. New vehicles are
+    packed by best fit, with neighbours (who prefer one vehicle) if possible; with
+    `most` vehicles the others are looked at, too, and only then it is exceeded.
     """
-    capacity, most = limits
-    given = max(preferred.max(), labels.max()) + 1
-    opener = np.zeros(given + len(order) + 1, np.int64)
-    left = np.full(given + len(order) + 1, capacity, np.int64)
+    opener = np.zeros(len(left), np.int64)
     for i in range(len(labels)):
         if labels[i] >= 0:
             left[labels[i]] -= demands[i]

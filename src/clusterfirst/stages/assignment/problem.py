@@ -1,7 +1,7 @@
 """The capacitated assignment problem (the paper's CAP) and what an answer to it is.
 
-Data only, so that `highs.py` (exact, sparse, hard) and `fast.py` (compiled heuristic)
-can share it without importing each other.
+Vehicles may have different capacities, and a customer may have few candidates: a
+pair that is forbidden is no candidate.
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ class AssignProblem:
 
     cost: FloatArray  # (n, C): cost[i, s] of customer i on vehicle candidates[i, s]
     demands: IntArray  # (n,) in exact units
-    capacity: int  # in the same units
+    capacity: int | IntArray  # of every vehicle, or (K,) of each, in the same units
     vehicles: int  # K
     candidates: IntArray | None = None  # (n, C) vehicles, padded with -1 at cost inf;
     # None: dense, C = K and column s is vehicle s
+
+    @property
+    def room(self) -> IntArray:
+        """(K,) the capacity of each vehicle."""
+        return np.broadcast_to(np.asarray(self.capacity, np.int64), (self.vehicles,))
 
     @property
     def vehicle_of_cost(self) -> IntArray:
@@ -59,3 +64,12 @@ class Assignment:
     nearly: IntArray | None = None  # (n,) labels with some overload, if nothing fits
     fixed: int = 0  # hard: customers the plan was sure of
     freed: int = 0  # hard: of these, how many had to be freed until something fitted
+
+
+def is_within(labels: IntArray, demands: IntArray, room: IntArray) -> bool:
+    """Whether labels name a vehicle for everybody and no room is exceeded."""
+    if len(labels) and (labels.min() < 0 or labels.max() >= len(room)):
+        return False
+    loads = np.zeros(len(room), dtype=np.int64)
+    np.add.at(loads, labels, demands)
+    return bool((loads <= room).all())

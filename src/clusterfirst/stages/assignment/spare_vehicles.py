@@ -9,14 +9,14 @@ of single units decides, as in the LP relaxation; whole customers come after.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import IntArray
-from clusterfirst.stages.assignment.prices import (
+from clusterfirst.stages.assignment.problem import AssignProblem
+from clusterfirst.stages.assignment.relaxation import (
     LABELLED,
     SOLVED,
     UNREACHED,
@@ -28,7 +28,6 @@ from clusterfirst.stages.assignment.prices import (
     solve_transport,
     step_of_prices,
 )
-from clusterfirst.stages.assignment.problem import AssignProblem
 from clusterfirst.stages.compiled import kernel
 
 # Where more are needed the neighbours are full, and whole customers would not fit.
@@ -46,8 +45,7 @@ def open_vehicles(
     cost, vehicle = cheapest_first(problem.cost, problem.vehicle_of_cost)
     # Grams and kilograms are to close the same vehicles, last bits included.
     unit = max(1, int(np.gcd.reduce(problem.demands)))
-    limits = (problem.capacity // unit, problem.vehicles)
-    net = make_transport(cost, vehicle, problem.demands // unit, limits)
+    net = make_transport(cost, vehicle, problem.demands // unit, problem.room // unit)
     usable = np.ones(problem.vehicles, dtype=bool)
     if solve_transport(net, deadline) == SOLVED:
         _close(net, usable, fleet, deadline)
@@ -64,7 +62,8 @@ def only_open(problem: AssignProblem, kept: IntArray) -> AssignProblem:
     number[kept] = np.arange(len(kept))
     candidates = number[problem.vehicle_of_cost]
     cost = np.where(candidates < 0, np.inf, problem.cost)
-    return replace(problem, cost=cost, vehicles=len(kept), candidates=candidates)
+    room = problem.room[kept]
+    return AssignProblem(cost, problem.demands, room, len(kept), candidates)
 
 
 def _close(net: Transport, usable: Any, fleet: int, deadline: Deadline) -> None:
@@ -83,7 +82,7 @@ def _close(net: Transport, usable: Any, fleet: int, deadline: Deadline) -> None:
         emptiest = int(np.where(choice, net.load, net.load.max() + 1).argmin())
         before = [values.copy() for values in changing]
         done = _emptied(net, emptiest, (queue, ends), epsilon, PUSHES)
-        if done and int(net.load.max()) <= net.capacity:
+        if done and (net.load <= net.capacity).all():
             usable[emptiest] = False
             continue
         needed[emptiest] = True
@@ -113,7 +112,7 @@ def _emptied(net: Any, j: int, line: Any, epsilon: float, pushes: int) -> bool:
         if to < 0:
             return False
         k = move(net, entry, to, net.flow[entry])
-        if net.load[k] > net.capacity and net.state[k] == UNREACHED:
+        if net.load[k] > net.capacity[k] and net.state[k] == UNREACHED:
             net.state[k] = LABELLED
             queue[ends[1]] = k
             ends[1] += 1

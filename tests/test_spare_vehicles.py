@@ -15,14 +15,14 @@ from clusterfirst.solving.decoding import fleets
 from clusterfirst.solving.neural import seeds_for
 from clusterfirst.solving.options import DecodingSettings, NeuralSettings
 from clusterfirst.solving.solver import SolveOptions, solve
-from clusterfirst.stages.assignment.closing import only_open, open_vehicles
-from clusterfirst.stages.assignment.prices import (
+from clusterfirst.stages.assignment.problem import AssignProblem
+from clusterfirst.stages.assignment.relaxation import (
     SOLVED,
     cheapest_first,
     make_transport,
     solve_transport,
 )
-from clusterfirst.stages.assignment.problem import AssignProblem
+from clusterfirst.stages.assignment.spare_vehicles import only_open, open_vehicles
 
 NEVER = Deadline.never()
 
@@ -47,8 +47,7 @@ def has_room(problem: AssignProblem) -> bool:
     cost, vehicle = cheapest_first(problem.cost, problem.candidates)
     if (vehicle[:, 0] < 0).any():
         return False
-    limits = (problem.capacity, problem.vehicles)
-    net = make_transport(cost, vehicle, problem.demands, limits)
+    net = make_transport(cost, vehicle, problem.demands, problem.room)
     return solve_transport(net, NEVER) == SOLVED
 
 

@@ -1,4 +1,4 @@
-"""Neighbouring vehicles assigned again, a few at a time: what exchanges leave undone.
+"""Neighbouring vehicles assigned again, a few at a time: the local search.
 
 A handful of vehicles and their customers is a small assignment problem. At the prices
 of the LP relaxation the cost of an assignment is a constant plus the reduced costs of
@@ -15,7 +15,7 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.assignment.chains import Board, column, put, remember
+from clusterfirst.stages.assignment.ejection_chains import Placement, column, put
 from clusterfirst.stages.compiled import kernel, random
 
 VEHICLES = 5  # in a group
@@ -59,69 +59,68 @@ def make_group(vehicles: int) -> Group:
     )
 
 
-def regroup(board: Board, rng: Any, rounds: int, deadline: Deadline) -> None:
-    """Assign one group around each vehicle again, so many times; feasible boards only.
+def regroup(placed: Placement, rng: Any, rounds: int, deadline: Deadline) -> None:
+    """Assign one group around each vehicle again, so many times; it must be feasible.
 
     `rng` is the state of `random`; the clock only cuts the groups short.
     """
-    vehicles = len(board.load)
-    if vehicles < 2 or not len(board.demands):
+    vehicles = len(placed.load)
+    if vehicles < 2 or not len(placed.demands):
         return
     group = make_group(vehicles)
-    less = LESS * max(abs(float(board.total[0])) / len(board.demands), 1e-300)
+    chosen = np.take_along_axis(placed.cost, placed.choice[:, None], axis=1)
+    less = LESS * max(abs(float(chosen.mean())), 1e-300)
     for first in range(0, rounds * vehicles, LOOK):
         if deadline.passed():
             return
         last = min(first + LOOK, rounds * vehicles)
-        _regroup(board, group, rng, (first, last), less)
+        _regroup(placed, group, rng, (first, last), less)
 
 
 @kernel
-def _regroup(board: Any, group: Any, rng: Any, numbers: Any, less: float) -> None:
+def _regroup(placed: Any, group: Any, rng: Any, numbers: Any, less: float) -> None:
     for number in range(numbers[0], numbers[1]):
-        count = _gather(board, group, number % len(board.load), rng)
-        members = _members(board, group, count)
-        if members and _search(board, group, (members, count), less):
+        count = _gather(placed, group, number % len(placed.load), rng)
+        members = _members(placed, group, count)
+        if members and _search(placed, group, (members, count), less):
             for at in range(members):
                 i = group.member[at]
                 k = group.vehicles[group.best[at]]
-                if board.vehicle[i, board.choice[i]] != k:
-                    put(board, i, column(board, i, k))
-            if board.total[0] < board.total[1]:
-                remember(board)
+                if placed.vehicle[i, placed.choice[i]] != k:
+                    put(placed, i, column(placed, i, k))
         for at in range(count):
             group.place[group.vehicles[at]] = -1
 
 
 @kernel
-def _size(board: Any, j: int) -> int:
+def _size(placed: Any, j: int) -> int:
     count = 0
-    head = i = board.first[j]
+    head = i = placed.first[j]
     while i >= 0:
         count += 1
-        i = board.after[i]
+        i = placed.after[i]
         if i == head:
             break
     return count
 
 
 @kernel
-def _gather(board: Any, group: Any, j: int, rng: Any) -> int:
+def _gather(placed: Any, group: Any, j: int, rng: Any) -> int:
     """Vehicle j and others that customers of the group might go to; how many."""
     group.vehicles[0] = j
     group.place[j] = 0
-    count, members = 1, _size(board, j)
+    count, members = 1, _size(placed, j)
     for _ in range(TRIES):
         if count == len(group.vehicles):
             break
         k = group.vehicles[int(random(rng) * count)]
-        i = board.first[k]
+        i = placed.first[k]
         if i < 0:
             continue
-        board.first[k] = board.after[i]  # so that all have their turn
+        placed.first[k] = placed.after[i]  # so that all have their turn
         u = random(rng)
-        k = board.vehicle[i, int(u * u * u * board.width[i])]
-        more = _size(board, k)
+        k = placed.vehicle[i, int(u * u * u * placed.width[i])]
+        more = _size(placed, k)
         if group.place[k] < 0 and members + more <= len(group.member):
             group.place[k] = count
             group.vehicles[count] = k
@@ -131,26 +130,26 @@ def _gather(board: Any, group: Any, j: int, rng: Any) -> int:
 
 
 @kernel
-def _members(board: Any, group: Any, count: int) -> int:
+def _members(placed: Any, group: Any, count: int) -> int:
     """List the customers, the surest first, with reduced costs; how many."""
     members = 0
     for place in range(count):
-        head = i = board.first[group.vehicles[place]]
+        head = i = placed.first[group.vehicles[place]]
         while i >= 0:
             if members == len(group.member):
                 return 0  # one vehicle alone has too many
-            members = _insert(board, group, i, (members, count))
-            i = board.after[i]
+            members = _insert(placed, group, i, (members, count))
+            i = placed.after[i]
             if i == head:
                 break
     return members
 
 
 @kernel
-def _insert(board: Any, group: Any, i: int, sizes: Any) -> int:
+def _insert(placed: Any, group: Any, i: int, sizes: Any) -> int:
     """Sort customer i in by its regret; return the number of members."""
     members, count = sizes
-    regret = _regret(board, group, i)
+    regret = _regret(placed, group, i)
     at = members
     while at > 0 and group.regret[at - 1] < regret:
         group.regret[at] = group.regret[at - 1]
@@ -164,11 +163,11 @@ def _insert(board: Any, group: Any, i: int, sizes: Any) -> int:
     for place in range(count):
         group.cost[at, place] = np.inf
     ranked, least = 0, 0.0
-    for s in range(board.width[i]):  # sorted by cost at the prices
-        k = board.vehicle[i, s]
+    for s in range(placed.width[i]):  # sorted by cost at the prices
+        k = placed.vehicle[i, s]
         place = group.place[k]
         if place >= 0:
-            paid = board.cost[i, s] + board.demands[i] * board.price[k]
+            paid = placed.cost[i, s] + placed.demands[i] * placed.price[k]
             least = paid if ranked == 0 else least
             group.cost[at, place] = paid - least
             group.rank[at, ranked] = place
@@ -181,13 +180,13 @@ def _insert(board: Any, group: Any, i: int, sizes: Any) -> int:
 
 
 @kernel
-def _regret(board: Any, group: Any, i: int) -> float:
+def _regret(placed: Any, group: Any, i: int) -> float:
     """What the second-best vehicle of the group costs i more; inf if there is none."""
     found, least = 0, 0.0
-    for s in range(board.width[i]):
-        k = board.vehicle[i, s]
+    for s in range(placed.width[i]):
+        k = placed.vehicle[i, s]
         if group.place[k] >= 0:
-            paid = float(board.cost[i, s] + board.demands[i] * board.price[k])
+            paid = float(placed.cost[i, s] + placed.demands[i] * placed.price[k])
             if found:
                 return paid - least
             found, least = 1, paid
@@ -195,19 +194,20 @@ def _regret(board: Any, group: Any, i: int) -> float:
 
 
 @kernel
-def _search(board: Any, group: Any, sizes: Any, less: float) -> bool:
+def _search(placed: Any, group: Any, sizes: Any, less: float) -> bool:
     """Look for a cheaper assignment of the group; `best` holds it if there is one."""
     members, count = sizes
-    room, present, cheapest = board.capacity * count, 0.0, np.inf
+    room, present, cheapest = 0, 0.0, np.inf
     for place in range(count):
         group.load[place] = 0
         k = group.vehicles[place]
-        cheapest = min(cheapest, board.price[k])
-        present += board.price[k] * (board.capacity - board.load[k])
-        room -= board.load[k]
+        cheapest = min(cheapest, placed.price[k])
+        spare = placed.capacity[k] - placed.load[k]
+        present += placed.price[k] * spare
+        room += spare
     for at in range(members):
         i = group.member[at]
-        present += group.cost[at, group.place[board.vehicle[i, board.choice[i]]]]
+        present += group.cost[at, group.place[placed.vehicle[i, placed.choice[i]]]]
     # Empty room costs at least the lowest price, wherever it is in the end.
     goal, empty, found = present - less, cheapest * room, False
     at, left = 0, STEPS
@@ -217,15 +217,15 @@ def _search(board: Any, group: Any, sizes: Any, less: float) -> bool:
         if at == members:
             value = group.value[at]
             for place in range(count):
-                price = board.price[group.vehicles[place]]
-                value += price * (board.capacity - group.load[place])
+                k = group.vehicles[place]
+                value += placed.price[k] * (placed.capacity[k] - group.load[place])
             if value < goal:
                 goal, found = value, True
                 for other in range(members):
                     group.best[other] = group.label[other]
         else:
-            demand = board.demands[group.member[at]]
-            place = _next_place(board, group, at, (count, goal - empty))
+            demand = placed.demands[group.member[at]]
+            place = _next_place(placed, group, at, (count, goal - empty))
             if place >= 0 and left > 0:
                 left -= 1
                 group.label[at] = place
@@ -240,21 +240,22 @@ def _search(board: Any, group: Any, sizes: Any, less: float) -> bool:
         at -= 1
         if at >= 0:
             i = group.member[at]
-            group.load[group.label[at]] -= board.demands[i]
+            group.load[group.label[at]] -= placed.demands[i]
     return found
 
 
 @kernel
-def _next_place(board: Any, group: Any, at: int, limits: Any) -> int:
+def _next_place(placed: Any, group: Any, at: int, limits: Any) -> int:
     """The next vehicle for customer `at` that has room and is not too dear, or -1."""
     count, most = limits
-    demand = board.demands[group.member[at]]
+    demand = placed.demands[group.member[at]]
     group.turn[at] += 1
     while group.turn[at] < count:
         place = group.rank[at, group.turn[at]]
         if group.value[at] + group.cost[at, place] >= most:
             return -1
-        if group.load[place] + demand <= board.capacity:
+        most_load = placed.capacity[group.vehicles[place]]
+        if group.load[place] + demand <= most_load:
             return int(place)
         group.turn[at] += 1
     return -1

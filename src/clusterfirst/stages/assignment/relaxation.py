@@ -39,7 +39,7 @@ class Transport(NamedTuple):
     cost: FloatArray  # (n, C) per unit of demand, cheapest first
     vehicle: IntArray  # (n, C); -1 pads
     demands: IntArray  # (n,)
-    capacity: int
+    capacity: IntArray  # (K,)
     first: IntArray  # (K,) an entry i * C + s with flow on this vehicle, or -1
     after: IntArray  # (n C,) list of the entries with flow on the same vehicle
     before: IntArray  # (n C,)
@@ -59,19 +59,19 @@ def cheapest_first(cost: FloatArray, vehicle: IntArray) -> tuple[FloatArray, Int
 
 
 def make_transport(
-    cost: FloatArray, vehicle: IntArray, demands: IntArray, limits: tuple[int, int]
+    cost: FloatArray, vehicle: IntArray, demands: IntArray, room: IntArray
 ) -> Transport:
-    """Return the problem with all flow still to be sent; `limits` is (capacity, K).
+    """Return the problem with all flow still to be sent; `room` is (K,) capacities.
 
     Rows must come from `cheapest_first`: the search stops at the first candidate
     that is too dear.
     """
-    capacity, vehicles = limits
+    vehicles = len(room)
     return Transport(
         cost=np.ascontiguousarray(cost / np.maximum(demands, 1)[:, None]),
         vehicle=np.ascontiguousarray(vehicle, dtype=np.int64),
         demands=np.array(demands, dtype=np.int64),
-        capacity=int(capacity),
+        capacity=np.array(room, dtype=np.int64),
         first=np.full(vehicles, -1, dtype=np.int64),
         after=np.zeros(cost.size, dtype=np.int64),
         before=np.zeros(cost.size, dtype=np.int64),
@@ -159,7 +159,7 @@ def push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
     """
     while ends[0] != ends[1]:
         j = queue[ends[0]]
-        while net.load[j] > net.capacity:
+        while net.load[j] > net.capacity[j]:
             if pushes == 0:
                 return 0
             entry, t, extra = _cheapest_exit(net, j)
@@ -168,9 +168,9 @@ def push(net: Any, queue: Any, ends: Any, epsilon: float, pushes: int) -> int:
             pushes -= 1
             if extra >= net.price[j]:
                 net.price[j] = extra + epsilon
-            units = min(net.flow[entry], net.load[j] - net.capacity)
+            units = min(net.flow[entry], net.load[j] - net.capacity[j])
             k = move(net, entry, t, units)
-            if net.load[k] > net.capacity and net.state[k] == UNREACHED:
+            if net.load[k] > net.capacity[k] and net.state[k] == UNREACHED:
                 net.state[k] = LABELLED
                 queue[ends[1]] = k
                 ends[1] = (ends[1] + 1) % len(queue)
@@ -229,7 +229,7 @@ def _relax(net: Any, j: int, count: int, goal: float) -> tuple[int, float]:
             net.length[k] = length
             net.parent[k, 0] = j
             net.parent[k, 1] = i
-            if net.load[k] < net.capacity:
+            if net.load[k] < net.capacity[k]:
                 goal = length
         entry = net.after[entry]
     return count, goal
@@ -252,7 +252,7 @@ def _nearest_room(net: Any, source: int) -> tuple[int, int]:
             if net.length[net.labelled[other]] < net.length[net.labelled[at]]:
                 at = other
         low = net.labelled[at]
-        if net.load[low] < net.capacity:
+        if net.load[low] < net.capacity[low]:
             found = low
             break
         net.labelled[at] = net.labelled[final]
@@ -283,7 +283,8 @@ def _augment(net: Any, source: int, target: int) -> None:
     A shortest path passes each vehicle at most once, so following it back ends.
     """
     columns = net.cost.shape[1]
-    units = min(net.load[source] - net.capacity, net.capacity - net.load[target])
+    excess = net.load[source] - net.capacity[source]
+    units = min(excess, net.capacity[target] - net.load[target])
     k = target
     while k != source:
         j, i = net.parent[k, 0], net.parent[k, 1]
@@ -306,7 +307,7 @@ def _improve(net: Any, work: int) -> int:
     Each augmenting path takes at least one unit of excess away, and costs work.
     """
     for source in range(len(net.load)):
-        while net.load[source] > net.capacity:
+        while net.load[source] > net.capacity[source]:
             if work <= 0:
                 return UNFINISHED
             target, count = _nearest_room(net, source)
@@ -344,20 +345,20 @@ def reduced_costs(
     cost: FloatArray,
     vehicle: IntArray,
     demands: IntArray,
-    limits: tuple[int, int],
+    room: IntArray,
     deadline: Deadline,
 ) -> tuple[FloatArray, float]:
     """(n, C) what using each candidate adds to the bound, and the bound itself."""
-    net = make_transport(*cheapest_first(cost, vehicle), demands, limits)
+    net = make_transport(*cheapest_first(cost, vehicle), demands, room)
     solve_transport(net, deadline)
     price = net.price[np.maximum(vehicle, 0)]
     paid = np.where(vehicle < 0, np.inf, cost + demands[:, None] * price)
     least = paid.min(axis=1)
-    bound = float(least.sum() - net.capacity * net.price.sum())
+    bound = float(least.sum() - net.capacity @ net.price)
     return paid - least[:, None], bound
 
 
 def lower_bound(net: Transport, cost: FloatArray) -> float:
     """What the prices prove: no assignment on these candidates is cheaper."""
     cheapest = priced(net, cost).min(axis=1)
-    return float(cheapest.sum() - net.capacity * net.price.sum())
+    return float(cheapest.sum() - net.capacity @ net.price)

@@ -1,0 +1,272 @@
+"""Whole customers on vehicles, and ejection chains that remove overload.
+
+A chain moves the same number of units from vehicle to vehicle, from an overfull one to
+one with room: at each link one customer shifts, or two whose demands differ by that
+number swap, so that every vehicle in between keeps its load.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.instance import FloatArray, IntArray
+from clusterfirst.stages.compiled import kernel
+
+UNREACHED, LABELLED, FINAL = 0, 1, 2
+REACH = 1000  # vehicles a search for a chain may pass, so that each one ends soon
+MORE = 3  # a chain may move up to this many units more than the overload
+
+
+class Placement(NamedTuple):
+    """The problem and where each customer is placed now, for kernels."""
+
+    cost: FloatArray  # (n, C), cheapest at the prices first
+    vehicle: IntArray  # (n, C); -1 pads
+    width: IntArray  # (n,) candidates of each customer
+    demands: IntArray  # (n,)
+    capacity: IntArray  # (K,)
+    price: FloatArray  # (K,) per unit of demand
+    choice: IntArray  # (n,) column chosen
+    load: IntArray  # (K,)
+    first: IntArray  # (K,) a customer of the vehicle, -1 if none; moves along the ring
+    after: IntArray  # (n,) ring of customers on the same vehicle
+    before: IntArray  # (n,)
+    length: FloatArray  # (K,) labels of the present search for a chain
+    state: IntArray  # (K,)
+    link: IntArray  # (K, 3) vehicle before, customer from there, customer back (or -1)
+    labelled: IntArray  # (K,)
+
+
+def make_placement(
+    cost: FloatArray,
+    vehicle: IntArray,
+    demands: IntArray,
+    capacity: IntArray,
+    price: FloatArray,
+    choice: IntArray,
+) -> Placement:
+    """Return the placement with this choice of columns of `cost` and `vehicle`."""
+    n, k = len(demands), len(price)
+    placed = Placement(
+        cost=np.ascontiguousarray(cost),
+        vehicle=np.ascontiguousarray(vehicle),
+        width=(vehicle >= 0).sum(axis=1).astype(np.int64),
+        demands=np.array(demands, dtype=np.int64),
+        capacity=np.array(capacity, dtype=np.int64),
+        price=np.array(price),
+        choice=np.array(choice, dtype=np.int64),
+        load=np.zeros(k, dtype=np.int64),
+        first=np.full(k, -1, dtype=np.int64),
+        after=np.zeros(n, dtype=np.int64),
+        before=np.zeros(n, dtype=np.int64),
+        length=np.zeros(k),
+        state=np.zeros(k, dtype=np.int64),
+        link=np.zeros((k, 3), dtype=np.int64),
+        labelled=np.zeros(k, dtype=np.int64),
+    )
+    _fill(placed)
+    return placed
+
+
+@kernel
+def _join(placed: Any, i: int, j: int) -> None:
+    """Put customer i into the ring of vehicle j."""
+    head = placed.first[j]
+    if head < 0:
+        placed.first[j] = i
+        placed.after[i] = i
+        placed.before[i] = i
+    else:
+        last = placed.before[head]
+        placed.after[last] = i
+        placed.before[i] = last
+        placed.after[i] = head
+        placed.before[head] = i
+    placed.load[j] += placed.demands[i]
+
+
+@kernel
+def _leave(placed: Any, i: int, j: int) -> None:
+    """Take customer i out of the ring of vehicle j."""
+    a, b = placed.before[i], placed.after[i]
+    placed.after[a] = b
+    placed.before[b] = a
+    if placed.first[j] == i:
+        placed.first[j] = -1 if b == i else b
+    placed.load[j] -= placed.demands[i]
+
+
+@kernel
+def _fill(placed: Any) -> None:
+    for i in range(len(placed.demands)):
+        _join(placed, i, placed.vehicle[i, placed.choice[i]])
+
+
+@kernel
+def put(placed: Any, i: int, s: int) -> None:
+    """Move customer i to the vehicle in column s."""
+    _leave(placed, i, placed.vehicle[i, placed.choice[i]])
+    placed.choice[i] = s
+    _join(placed, i, placed.vehicle[i, s])
+
+
+@kernel
+def column(placed: Any, i: int, j: int) -> int:
+    """Column of vehicle j among the candidates of i, or -1."""
+    for s in range(placed.width[i]):
+        if placed.vehicle[i, s] == j:
+            return s
+    return -1
+
+
+@kernel
+def _priced(placed: Any, i: int, s: int) -> float:
+    """Cost of a candidate with the price of the room it takes."""
+    price = placed.price[placed.vehicle[i, s]]
+    return float(placed.cost[i, s] + placed.demands[i] * price)
+
+
+@kernel
+def _partner(placed: Any, j: int, k: int, demand: int) -> tuple[int, float]:
+    """The customer of this demand that goes from k to j most cheaply, or -1."""
+    best, who = np.inf, -1
+    head = e = placed.first[k]
+    while e >= 0:
+        if placed.demands[e] == demand:
+            s = column(placed, e, j)
+            if s >= 0:
+                extra = _priced(placed, e, s) - _priced(placed, e, placed.choice[e])
+                if extra < best:
+                    best, who = extra, e
+        e = placed.after[e]
+        if e == head:
+            break
+    return who, best
+
+
+@kernel
+def _extend(
+    placed: Any, j: int, units: int, count: int, goal: float
+) -> tuple[int, float]:
+    """Label the vehicles that can take `units` from j, below `goal`.
+
+    Returns the number of labels and the least length of a vehicle with room.
+    """
+    head = i = placed.first[j]
+    while i >= 0:
+        # The customer that left j on the way here is not there any more.
+        usable = i != placed.link[j, 2] and placed.demands[i] >= units
+        here = _priced(placed, i, placed.choice[i])
+        for t in range(placed.width[i] if usable else 0):
+            k = placed.vehicle[i, t]
+            extra = _priced(placed, i, t) - here
+            if placed.length[j] + extra >= goal:
+                break  # candidates are sorted by this
+            e = -1
+            if placed.state[k] == FINAL:
+                continue
+            if placed.demands[i] > units:
+                e, back = _partner(placed, j, k, placed.demands[i] - units)
+                extra += back
+            length = placed.length[j] + max(extra, 0.0)
+            if length >= goal:
+                continue
+            if placed.state[k] == UNREACHED:
+                placed.state[k] = LABELLED
+                placed.labelled[count] = k
+                count += 1
+            elif length >= placed.length[k]:
+                continue
+            placed.length[k] = length
+            placed.link[k, 0] = j
+            placed.link[k, 1] = i
+            placed.link[k, 2] = e
+            if placed.load[k] + units <= placed.capacity[k]:
+                goal = length
+        i = placed.after[i]
+        if i == head:
+            break
+    return count, goal
+
+
+@kernel
+def _find_chain(placed: Any, source: int, units: int, goal: float) -> tuple[int, float]:
+    """Return the end of the cheapest chain shorter than `goal`, and its length.
+
+    Lengths are at prices: what a chain costs beyond the LP.
+    """
+    placed.labelled[0] = source
+    placed.state[source] = LABELLED
+    placed.length[source] = 0.0
+    placed.link[source, 2] = -1
+    count, found = 1, -1
+    for _ in range(REACH):
+        low = -1
+        for at in range(count):
+            k = placed.labelled[at]
+            if placed.state[k] == LABELLED and (
+                low < 0 or placed.length[k] < placed.length[low]
+            ):
+                low = k
+        if low < 0:
+            break
+        if low != source and placed.load[low] + units <= placed.capacity[low]:
+            found = low
+            break
+        placed.state[low] = FINAL
+        count, goal = _extend(placed, low, units, count, goal)
+    for at in range(count):
+        placed.state[placed.labelled[at]] = UNREACHED
+    return found, placed.length[found] if found >= 0 else np.inf
+
+
+@kernel
+def _apply_chain(placed: Any, source: int, target: int) -> None:
+    k = target
+    while k != source:
+        j, i, e = placed.link[k, 0], placed.link[k, 1], placed.link[k, 2]
+        put(placed, i, column(placed, i, k))
+        if e >= 0:
+            put(placed, e, column(placed, e, j))
+        k = j
+
+
+@kernel
+def _relieve(placed: Any, start: int, largest: int) -> int:
+    """Apply one chain from the first of vehicles start, start + 1, ... that has one.
+
+    A chain takes at least one unit off its vehicle and puts no other one over.
+    Returns the vehicle to go on with; one that no chain can help is passed over.
+    """
+    for source in range(start, len(placed.load)):
+        excess = placed.load[source] - placed.capacity[source]
+        best, amount = np.inf, 0
+        for units in range(1, min(excess + MORE, largest) + 1 if excess > 0 else 0):
+            useful = min(units, excess)
+            found, length = _find_chain(placed, source, units, best * useful)
+            if found >= 0:
+                best, amount = length / useful, units
+        if amount > 0:
+            target, _ = _find_chain(placed, source, amount, np.inf)
+            _apply_chain(placed, source, target)
+            return source
+    return len(placed.load)
+
+
+def relieve(placed: Placement, deadline: Deadline) -> int:
+    """Remove overload chain by chain; return how many units are left over.
+
+    Each turn takes a unit off or goes on to the next vehicle, so it ends.
+    """
+    source, largest = 0, int(placed.demands.max())
+    while source < len(placed.load) and not deadline.passed():
+        source = _relieve(placed, source, largest)
+    return overload(placed)
+
+
+def overload(placed: Placement) -> int:
+    """Units above capacity, over all vehicles."""
+    return int(np.maximum(placed.load - placed.capacity, 0).sum())
