@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import njit
+from numba.core.types import unliteral
 
 from clusterfirst.problem.instance import EARTH_RADIUS_KM, FloatArray, IntArray
 
@@ -30,13 +31,51 @@ EUCLIDEAN, ROUNDED, SPHERE, MATRIX = range(4)
 
 
 def kernel(function: Function) -> Function:
-    """Compile with numba, cached on disk and without the interpreter lock.
+    """Compile for calls from Python: cached on disk, without the interpreter lock.
 
     Kernels allocate nothing, so reference counting is switched off: counting every
     field of every tuple they pass around took 40 % of the time, and threads fight
     over the counters.
     """
-    return cast(Function, njit(**OPTIONS)(function))
+    return compiled()(function)
+
+
+def inner(function: Function) -> Function:
+    """Compile for calls from other kernels only.
+
+    The door for Python takes a third of the time of compilation, and most kernels
+    are never called from there.
+    """
+    dispatcher: Any = compiled(no_cpython_wrapper=True)(function)
+
+    def add_overload(result: Any) -> None:
+        dispatcher.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TypeError(f"{function.__name__} is for kernels; Python cannot call it")
+
+    # Without these two, numba would jump to where the door for Python is not.
+    dispatcher.add_overload = add_overload
+    dispatcher._compile_for_args = refuse  # noqa: SLF001  # numba has no other way
+    return cast(Function, dispatcher)
+
+
+def compiled(**more: Any) -> Callable[[Function], Function]:
+    """Compile with these options of numba too, `fastmath` for example."""
+
+    def compiler(function: Function) -> Function:
+        dispatcher = njit(**OPTIONS, **more)(function)
+        found = dispatcher.get_call_template
+
+        def get_call_template(args: Any, kws: Any) -> Any:
+            # A kernel that is called with a constant, or with a variable that is
+            # one for a moment of type inference, would be compiled again for it.
+            return found(tuple(map(unliteral, args)), kws)
+
+        dispatcher.get_call_template = get_call_template
+        return cast(Function, dispatcher)
+
+    return compiler
 
 
 class Ground(NamedTuple):
@@ -68,7 +107,7 @@ class Tours(NamedTuple):
     gap: FloatArray  # (nodes,)
 
 
-@kernel
+@inner
 def distance(ground: Any, a: int, b: int) -> float:
     """Distance between nodes a and b, equal to `Instance.lengths`."""
     if ground.mode == MATRIX:
@@ -85,7 +124,7 @@ def distance(ground: Any, a: int, b: int) -> float:
     return 2.0 * EARTH_RADIUS_KM * math.asin(min(1.0, 0.5 * chord))
 
 
-@kernel
+@inner
 def random(state: Any) -> float:
     """Return a uniform number in [0, 1) by splitmix64; `state` holds one uint64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -96,7 +135,7 @@ def random(state: Any) -> float:
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@inner
 def unlink(ground: Any, tours: Any, c: int) -> float:
     """Take customer c out of its route; return the change in length."""
     a, b, r = tours.before[c], tours.after[c], tours.route[c]
@@ -109,7 +148,7 @@ def unlink(ground: Any, tours: Any, c: int) -> float:
     return float(tours.gap[a] - old)
 
 
-@kernel
+@inner
 def link(ground: Any, tours: Any, c: int, a: int) -> None:
     """Put customer c behind node a."""
     b, r = tours.after[a], tours.route[a]

@@ -13,7 +13,7 @@ from clusterfirst.stages.assignment.ejection_chains import (
     overload,
     put,
 )
-from clusterfirst.stages.compiled import kernel, random
+from clusterfirst.stages.compiled import inner, kernel, random
 
 LOOK = 100_000  # exchanges proposed between two looks at the clock
 
@@ -34,20 +34,20 @@ def anneal(
         proposals -= LOOK
 
 
-@kernel
+@inner
 def _over(placed: Any, j: int, more: int) -> int:
     """How far vehicle j would be above capacity with this much more."""
     return int(max(0, placed.load[j] + more - placed.capacity[j]))
 
 
-@kernel
+@inner
 def _pick(placed: Any, i: int, rng: Any) -> int:
     """A column of customer i, mostly one that is cheap at the prices."""
     u = random(rng)
     return int(u * u * u * placed.width[i])
 
 
-@kernel
+@inner
 def _worse(placed: Any, move: Any) -> int:
     """Change of the overload if i goes from j to k and e from there to m (or stays)."""
     j, k, m, q, p = move

@@ -13,7 +13,7 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.compiled import inner, kernel
 
 UNREACHED, LABELLED, FINAL = 0, 1, 2
 REACH = 1000  # vehicles a search for a chain may pass, so that each one ends soon
@@ -71,7 +71,7 @@ def make_placement(
     return placed
 
 
-@kernel
+@inner
 def _join(placed: Any, i: int, j: int) -> None:
     """Put customer i into the ring of vehicle j."""
     head = placed.first[j]
@@ -88,7 +88,7 @@ def _join(placed: Any, i: int, j: int) -> None:
     placed.load[j] += placed.demands[i]
 
 
-@kernel
+@inner
 def _leave(placed: Any, i: int, j: int) -> None:
     """Take customer i out of the ring of vehicle j."""
     a, b = placed.before[i], placed.after[i]
@@ -105,7 +105,7 @@ def _fill(placed: Any) -> None:
         _join(placed, i, placed.vehicle[i, placed.choice[i]])
 
 
-@kernel
+@inner
 def put(placed: Any, i: int, s: int) -> None:
     """Move customer i to the vehicle in column s."""
     _leave(placed, i, placed.vehicle[i, placed.choice[i]])
@@ -113,7 +113,7 @@ def put(placed: Any, i: int, s: int) -> None:
     _join(placed, i, placed.vehicle[i, s])
 
 
-@kernel
+@inner
 def column(placed: Any, i: int, j: int) -> int:
     """Column of vehicle j among the candidates of i, or -1."""
     for s in range(placed.width[i]):
@@ -122,14 +122,14 @@ def column(placed: Any, i: int, j: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def _priced(placed: Any, i: int, s: int) -> float:
     """Cost of a candidate with the price of the room it takes."""
     price = placed.price[placed.vehicle[i, s]]
     return float(placed.cost[i, s] + placed.demands[i] * price)
 
 
-@kernel
+@inner
 def _partner(placed: Any, j: int, k: int, demand: int) -> tuple[int, float]:
     """The customer of this demand that goes from k to j most cheaply, or -1."""
     best, who = np.inf, -1
@@ -147,7 +147,7 @@ def _partner(placed: Any, j: int, k: int, demand: int) -> tuple[int, float]:
     return who, best
 
 
-@kernel
+@inner
 def _extend(
     placed: Any, j: int, units: int, count: int, goal: float
 ) -> tuple[int, float]:
@@ -192,7 +192,7 @@ def _extend(
     return count, goal
 
 
-@kernel
+@inner
 def _find_chain(placed: Any, source: int, units: int, goal: float) -> tuple[int, float]:
     """Return the end of the cheapest chain shorter than `goal`, and its length.
 
@@ -223,7 +223,7 @@ def _find_chain(placed: Any, source: int, units: int, goal: float) -> tuple[int,
     return found, placed.length[found] if found >= 0 else np.inf
 
 
-@kernel
+@inner
 def _apply_chain(placed: Any, source: int, target: int) -> None:
     k = target
     while k != source:

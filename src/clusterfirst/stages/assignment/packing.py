@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InfeasibleError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import IntArray
 from clusterfirst.stages.assignment.highs import AssignSettings, assign_exact
 from clusterfirst.stages.assignment.problem import AssignProblem, Status, is_within
+from clusterfirst.stages.compiled import inner, kernel
 
 NODES = 50  # of branch and bound for a packing when no clock runs: about 10 seconds
 SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
@@ -33,7 +33,8 @@ def repair(
     fullest vehicle that takes them, however far. It always succeeds when `limit` is the
     number of customers and each fits in a new vehicle.
     """
-    demands = np.ascontiguousarray(problem.demands, dtype=np.int64)
+    # A copy: kernels are compiled again for arrays that nobody may write to.
+    demands = np.array(problem.demands, dtype=np.int64)
     n, room = len(demands), problem.room
     if n == 0:
         return np.zeros(0, dtype=np.int64)
@@ -44,7 +45,8 @@ def repair(
         labels = _without_overload(nearly, demands, room)
     left = np.concatenate([room, np.full(n + 1, room.max(initial=0))])
     order = np.argsort(-demands, kind="stable")
-    _fit(labels, order, wishes, demands, left, len(room), limit)
+    vehicles = (left, np.zeros_like(left))
+    _fit(labels, order, wishes, demands, vehicles, len(room), limit)
     return labels if labels.max() < limit else None
 
 
@@ -69,7 +71,7 @@ def _without_overload(nearly: IntArray, demands: IntArray, room: IntArray) -> In
 def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> IntArray:
     """Labels (n,) of a packing into at most `limit` vehicles of `capacity`."""
     n = len(demands)
-    demands = np.ascontiguousarray(demands, dtype=np.int64)
+    demands = np.array(demands, dtype=np.int64)
     needed = packing_bound(demands, capacity)
     if needed > limit:
         rule = (
@@ -83,7 +85,8 @@ def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> In
     order = np.argsort(-demands, kind="stable")
     for _ in range(SHUFFLES):
         labels[:] = -1
-        _fit(labels, order, nowhere, demands, np.full(n + 1, capacity), 0, n)
+        vehicles = (np.full(n + 1, capacity), np.zeros(n + 1, dtype=np.int64))
+        _fit(labels, order, nowhere, demands, vehicles, 0, n)
         if labels.max(initial=-1) < limit:
             return labels
         if deadline.passed():
@@ -126,23 +129,24 @@ def _pack_exactly(
     raise NotFoundInTimeError(Problem("E204", "vehicles", f"a limit of {limit}", rule))
 
 
-@njit(cache=True)
+@kernel
 def _fit(
     labels: IntArray,
     order: IntArray,
     preferred: IntArray,
     demands: IntArray,
-    left: IntArray,
+    vehicles: tuple[IntArray, IntArray],
     given: int,
     most: int,
 ) -> None:
     """Label those that have none: first preferred vehicle with room, else a new one.
 
-    `left` is the capacity of the `given` vehicles and of new ones. New vehicles are
-    packed by best fit, with neighbours (who prefer one vehicle) if possible; with
-    `most` vehicles the others are looked at, too, and only then it is exceeded.
+    `vehicles` are the capacities of the `given` vehicles and of new ones, and room to
+    note who opened those. New vehicles are packed by best fit, with neighbours (who
+    prefer one vehicle) if possible; with `most` vehicles the others are looked at,
+    too, and only then it is exceeded.
     """
-    opener = np.zeros(len(left), np.int64)
+    left, opener = vehicles
     for i in range(len(labels)):
         if labels[i] >= 0:
             left[labels[i]] -= demands[i]
@@ -175,7 +179,7 @@ def _fit(
         left[found] -= d
 
 
-@njit(cache=True)
+@inner
 def _tightest(left: IntArray, first: int, end: int, demand: int) -> int:
     """The fullest of these vehicles that has room, or -1."""
     found = -1
@@ -185,7 +189,7 @@ def _tightest(left: IntArray, first: int, end: int, demand: int) -> int:
     return found
 
 
-@njit(cache=True)
+@inner
 def _share(some: IntArray, others: IntArray) -> bool:
     """Whether two customers have a vehicle in common."""
     for j in some:

@@ -16,7 +16,7 @@ import numpy as np
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
 from clusterfirst.stages.assignment.ejection_chains import Placement, column, put
-from clusterfirst.stages.compiled import kernel, random
+from clusterfirst.stages.compiled import inner, kernel, random
 
 VEHICLES = 5  # in a group
 MEMBERS = 400  # customers beyond which a group does not grow
@@ -92,7 +92,7 @@ def _regroup(placed: Any, group: Any, rng: Any, numbers: Any, less: float) -> No
             group.place[group.vehicles[at]] = -1
 
 
-@kernel
+@inner
 def _size(placed: Any, j: int) -> int:
     count = 0
     head = i = placed.first[j]
@@ -104,7 +104,7 @@ def _size(placed: Any, j: int) -> int:
     return count
 
 
-@kernel
+@inner
 def _gather(placed: Any, group: Any, j: int, rng: Any) -> int:
     """Vehicle j and others that customers of the group might go to; how many."""
     group.vehicles[0] = j
@@ -129,7 +129,7 @@ def _gather(placed: Any, group: Any, j: int, rng: Any) -> int:
     return count
 
 
-@kernel
+@inner
 def _members(placed: Any, group: Any, count: int) -> int:
     """List the customers, the surest first, with reduced costs; how many."""
     members = 0
@@ -145,7 +145,7 @@ def _members(placed: Any, group: Any, count: int) -> int:
     return members
 
 
-@kernel
+@inner
 def _insert(placed: Any, group: Any, i: int, sizes: Any) -> int:
     """Sort customer i in by its regret; return the number of members."""
     members, count = sizes
@@ -179,7 +179,7 @@ def _insert(placed: Any, group: Any, i: int, sizes: Any) -> int:
     return int(members + 1)
 
 
-@kernel
+@inner
 def _regret(placed: Any, group: Any, i: int) -> float:
     """What the second-best vehicle of the group costs i more; inf if there is none."""
     found, least = 0, 0.0
@@ -193,7 +193,7 @@ def _regret(placed: Any, group: Any, i: int) -> float:
     return np.inf
 
 
-@kernel
+@inner
 def _search(placed: Any, group: Any, sizes: Any, less: float) -> bool:
     """Look for a cheaper assignment of the group; `best` holds it if there is one."""
     members, count = sizes
@@ -244,7 +244,7 @@ def _search(placed: Any, group: Any, sizes: Any, less: float) -> bool:
     return found
 
 
-@kernel
+@inner
 def _next_place(placed: Any, group: Any, at: int, limits: Any) -> int:
     """The next vehicle for customer `at` that has room and is not too dear, or -1."""
     count, most = limits

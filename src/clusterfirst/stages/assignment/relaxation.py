@@ -21,7 +21,7 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.compiled import inner, kernel
 
 UNREACHED, LABELLED, FINAL = 0, 1, 2
 SOLVED, IMPOSSIBLE, UNFINISHED = 0, 1, 2
@@ -85,7 +85,7 @@ def make_transport(
     )
 
 
-@kernel
+@inner
 def _send(net: Any, i: int, s: int, units: int) -> None:
     """Add units (or take them away) on one entry and keep its vehicle's list."""
     entry, j = i * net.cost.shape[1] + s, net.vehicle[i, s]
@@ -108,7 +108,7 @@ def _send(net: Any, i: int, s: int, units: int) -> None:
             net.before[b] = a
 
 
-@kernel
+@inner
 def move(net: Any, entry: int, t: int, units: int) -> int:
     """Move units of an entry to the customer's column t; return the vehicle there."""
     i, s = entry // net.cost.shape[1], entry % net.cost.shape[1]
@@ -128,7 +128,7 @@ def _start(net: Any) -> None:
         net.load[net.vehicle[i, 0]] += net.demands[i]
 
 
-@kernel
+@inner
 def _cheapest_exit(net: Any, j: int) -> tuple[int, int, float]:
     """Entry on vehicle j and column that flow leaves by most cheaply; its cost."""
     columns = net.cost.shape[1]
@@ -200,7 +200,7 @@ def _push_excess(net: Transport, deadline: Deadline) -> None:
     net.state[:] = UNREACHED
 
 
-@kernel
+@inner
 def _relax(net: Any, j: int, count: int, goal: float) -> tuple[int, float]:
     """Label the vehicles that customers on j could move to, below `goal`.
 
@@ -235,7 +235,7 @@ def _relax(net: Any, j: int, count: int, goal: float) -> tuple[int, float]:
     return count, goal
 
 
-@kernel
+@inner
 def _nearest_room(net: Any, source: int) -> tuple[int, int]:
     """Search from an overfull vehicle to one with room (-1: none); raise prices.
 
@@ -268,7 +268,7 @@ def _nearest_room(net: Any, source: int) -> tuple[int, int]:
     return found, count
 
 
-@kernel
+@inner
 def _column(net: Any, i: int, j: int) -> int:
     for s in range(net.cost.shape[1]):
         if net.vehicle[i, s] == j:
@@ -276,7 +276,7 @@ def _column(net: Any, i: int, j: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def _augment(net: Any, source: int, target: int) -> None:
     """Move as many units as the chain from source to target allows.
 

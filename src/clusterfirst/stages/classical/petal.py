@@ -12,14 +12,15 @@ least.
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import numpy as np
-from numba import njit
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.assignment.mip import BinaryProgram, MipSettings, solve_binary
 from clusterfirst.stages.classical.sweep import angular_order, reach, sweep
+from clusterfirst.stages.compiled import kernel
 from clusterfirst.stages.search_state import SearchState, fleet_limit
 from clusterfirst.stages.tours.routing import QUICK, Clusters, costs, improve
 
@@ -128,21 +129,19 @@ def petal_lengths(instance: Instance, order: IntArray) -> FloatArray:
     twice = np.concatenate([order, order])
     ahead = twice[np.arange(len(order))[:, None] + np.arange(widest)[None, :]]
     band = instance.lengths(ahead, order[:, None])
-    return _insertion_lengths(band, instance.lengths(0, order), counts)
+    lengths, after = np.full(band.shape, np.inf), np.empty(widest, dtype=np.int64)
+    _insert_all(band, instance.lengths(0, order), counts, after, lengths)
+    return lengths
 
 
-@njit(cache=True)
-def _insertion_lengths(
-    band: FloatArray, out: FloatArray, counts: IntArray
-) -> FloatArray:
+@kernel
+def _insert_all(band: Any, out: Any, counts: Any, after: Any, lengths: Any) -> None:
     """Tour length of each stretch, customers inserted in turn where cheapest.
 
     band[i, w] is the distance from position i to position i + w, out[i] that from
     the depot to i.
     """
-    n, widest = band.shape
-    lengths = np.full((n, widest), np.inf)
-    after = np.empty(widest, np.int64)
+    n = len(band)
     for i in range(n):
         first, total = 0, 2.0 * out[i]  # the route as a chain of offsets, -1 ends it
         after[0] = -1
@@ -179,19 +178,27 @@ def _insertion_lengths(
                 after[best_at] = w
             total += best
             lengths[i, w] = total
-    return lengths
 
 
-@njit(cache=True)
 def _shortest_ring(table: FloatArray, starts: int) -> IntArray:
     """First positions of the stretches of the cheapest partition of the circle."""
+    n = len(table)
+    came, best_came = np.zeros((2, n + 1), dtype=np.int64)
+    start = _find_ring(table, starts, np.empty(n + 1), came, best_came)
+    cuts, at = [], n
+    while at > 0:  # each stretch begins before it ends
+        at = int(best_came[at])
+        cuts.append(start + at)
+    return np.array(cuts[::-1])
+
+
+@kernel
+def _find_ring(table: Any, starts: int, value: Any, came: Any, best_came: Any) -> int:
+    """Shortest paths round the circle from each start; return that of the best."""
     n, widest = table.shape
-    best_total: float = np.inf
-    best_start = 0
-    came = np.zeros(n + 1, np.int64)
-    best_came = came.copy()
+    best_total, best_start = np.inf, 0
     for start in range(starts):
-        value = np.full(n + 1, np.inf)
+        value[:] = np.inf
         value[0] = 0.0
         for a in range(n):
             if value[a] == np.inf or value[a] >= best_total:
@@ -203,13 +210,9 @@ def _shortest_ring(table: FloatArray, starts: int) -> IntArray:
                     came[a + w + 1] = a
         if value[n] < best_total:
             best_total, best_start = float(value[n]), start
-            best_came[:] = came
-    cuts = [best_start + n]
-    at = n
-    while at > 0:
-        at = best_came[at]
-        cuts.append(best_start + at)
-    return np.array(cuts[:0:-1])
+            for a in range(n + 1):
+                best_came[a] = came[a]
+    return best_start
 
 
 def _cover(state: SearchState, pool: Clusters) -> Clusters | None:

@@ -8,11 +8,12 @@ is enough. Shape 1 is the original; others are tried until time is up.
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import numpy as np
-from numba import njit
 
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.stages.compiled import kernel
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import QUICK, improve
 
@@ -80,7 +81,10 @@ def near_pairs(instance: Instance, most: int) -> tuple[IntArray, FloatArray]:
 
 def _merged(instance: Instance, pairs: IntArray) -> list[IntArray]:
     """Routes after merging along these pairs in turn."""
-    left, right = _merge(pairs, instance.demand_units.copy(), instance.capacity_units)
+    load = instance.demand_units.copy()
+    left, right = np.zeros((2, len(load)), dtype=np.int64)
+    ways = (np.arange(len(load)), left, right)
+    _merge(pairs, load, instance.capacity_units, ways)
     routes = []
     onward = np.column_stack([left, right]).tolist()
     seen = [False] * len(onward)
@@ -99,15 +103,10 @@ def _merged(instance: Instance, pairs: IntArray) -> list[IntArray]:
     return routes
 
 
-@njit(cache=True)
-def _merge(
-    pairs: IntArray, units: IntArray, capacity: int
-) -> tuple[IntArray, IntArray]:
+@kernel
+def _merge(pairs: Any, load: Any, capacity: int, ways: Any) -> None:
     """Neighbours of each customer (0: the depot) after all merges that fit."""
-    n = len(units)
-    left, right = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    root = np.arange(n)
-    load = units.copy()
+    root, left, right = ways
     for p in range(len(pairs)):
         a, b = pairs[p, 0], pairs[p, 1]
         if (left[a] and right[a]) or (left[b] and right[b]):
@@ -131,4 +130,3 @@ def _merge(
             right[b] = a
         else:
             left[b] = a
-    return left, right

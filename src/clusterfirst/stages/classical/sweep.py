@@ -8,7 +8,6 @@ depends on where it started, so all 2n sweeps share about 4n tours.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.search_state import SearchState
@@ -54,20 +53,12 @@ def angular_order(
     return np.lexsort([radius, angle]) + 1
 
 
-@njit(cache=True)
 def reach(units: IntArray, capacity: int) -> IntArray:
     """How many customers fit in one vehicle from each position on, round the circle."""
     n = len(units)
-    counts = np.empty(n, np.int64)
-    load, count = 0, 0
-    for i in range(n):
-        while count < n and load + units[(i + count) % n] <= capacity:
-            load += units[(i + count) % n]
-            count += 1
-        counts[i] = count
-        if count:
-            load -= units[i]
-            count -= 1
+    upto = np.cumsum(np.concatenate([[0], units, units]))
+    ends = np.searchsorted(upto, upto[:n] + capacity, side="right") - 1
+    counts: IntArray = np.minimum(ends - np.arange(n), n)
     return counts
 
 

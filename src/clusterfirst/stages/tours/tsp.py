@@ -7,18 +7,31 @@ fixed start, so equal blocks give equal tours on every machine.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
-from numba import njit
 
 from clusterfirst.problem.instance import FloatArray, IntArray
-
-Graph = tuple[FloatArray, IntArray]  # distances, and each node's nearest nodes
-Path = tuple[IntArray, IntArray]  # the tour, and each node's position in it
+from clusterfirst.stages.compiled import compiled, inner, kernel
 
 EPSILON = 1e-10  # relative: smaller gains are rounding noise and would cycle
+NEAR = 10  # neighbours that a move may lead to
+SEED = np.uint64(88172645463325252)
 
 
-@njit(cache=True, nogil=True)
+class Room(NamedTuple):
+    """One tour and what its search needs; kernels allocate nothing."""
+
+    tour: IntArray  # (size,) nodes in order
+    position: IntArray  # (size,) of each node in the tour
+    best: IntArray  # (size,) the best tour so far
+    near: IntArray  # (size, at most NEAR) nearest nodes first
+    ring: IntArray  # (size,) nodes that wait to be looked at
+    waiting: IntArray  # (size,) 0 or 1
+    kept: IntArray  # (size,) stops being moved
+    ends: IntArray  # (6,) nodes that a move or a kick touched
+
+
 def solve_blocks(
     blocks: FloatArray,
     starts: IntArray,
@@ -33,6 +46,18 @@ def solve_blocks(
     other. Clusters of at most `exact` stops are solved exactly, others by local
     search with `kicks` kicks per stop.
     """
+    sizes = np.diff(starts)
+    largest = int(sizes.max(initial=0)) + 1
+    few = int(sizes[sizes <= exact].max(initial=0))
+    numbers = np.empty((6 + NEAR) * largest + 6, dtype=np.int64)
+    table = np.empty((1 << few) * few + few * few)
+    _solve(blocks, starts, orders, (exact, float(kicks)), (numbers, table))
+
+
+@kernel
+def _solve(blocks: Any, starts: Any, orders: Any, effort: Any, space: Any) -> None:
+    exact, kicks = effort
+    numbers, table = space
     at = 0
     for c in range(len(starts) - 1):
         order = orders[starts[c] : starts[c + 1]]
@@ -42,37 +67,51 @@ def solve_blocks(
         if len(order) <= 2:
             continue
         if len(order) <= exact:
-            order[:] = held_karp(block)
+            _held_karp(block, order, table)
         else:
-            order[:] = local_search(block, order, int(kicks * len(order)))
+            _local_search(block, order, int(kicks * len(order)), numbers)
 
 
-@njit(cache=True)
-def nearest_first(blocks: FloatArray, starts: IntArray, orders: IntArray) -> None:
-    """Write each cluster's nearest-neighbour order from the depot into `orders`."""
+@kernel
+def nearest_first(blocks: Any, starts: Any, orders: Any) -> None:
+    """Write each cluster's nearest-neighbour order from the depot into `orders`.
+
+    `orders` holds a permutation of 1..m per cluster.
+    """
     at = 0
     for c in range(len(starts) - 1):
         order = orders[starts[c] : starts[c + 1]]
         size = len(order) + 1
         block = blocks[at : at + size * size].reshape(size, size)
         at += size * size
-        left = np.ones(size, np.bool_)
         here = 0
         for p in range(len(order)):
-            closest = -1
-            for k in range(1, size):
-                if left[k] and (closest < 0 or block[here, k] < block[here, closest]):
-                    closest = k
-            left[closest] = False
-            order[p] = here = closest
+            closest = p
+            for q in range(p, len(order)):  # those not visited yet
+                nearer = block[here, order[q]] - block[here, order[closest]]
+                if nearer < 0 or (nearer == 0 and order[q] < order[closest]):
+                    closest = q
+            here = order[closest]
+            order[closest] = order[p]
+            order[p] = here
 
 
-@njit(cache=True, fastmath={"nnan", "nsz", "reassoc"})  # lets the minimum vectorise
-def held_karp(block: FloatArray) -> IntArray:
-    """Shortest tour by dynamic programming over subsets (Held and Karp 1962)."""
+@compiled(fastmath={"nnan", "nsz", "reassoc"}, no_cpython_wrapper=True)
+def _held_karp(block: Any, order: Any, table: Any) -> None:
+    """Shortest tour by dynamic programming over subsets (Held and Karp 1962).
+
+    The liberties with floats let the minimum vectorise.
+    """
     m = len(block) - 1
-    between = block[1:, 1:].copy()
-    best = np.full((1 << m, m), 1e300)  # path 0 -> all of the subset, ending at k
+    between = table[: m * m].reshape(m, m)
+    # Path 0 -> all of the subset, ending at k.
+    best = table[m * m : m * m + (1 << m) * m].reshape(1 << m, m)
+    for k in range(m):
+        for j in range(m):
+            between[k, j] = block[k + 1, j + 1]
+    for chosen in range(1 << m):
+        for k in range(m):
+            best[chosen, k] = 1e300
     for k in range(m):
         best[1 << k, k] = block[0, k + 1]
     for chosen in range(1, 1 << m):
@@ -83,19 +122,21 @@ def held_karp(block: FloatArray) -> IntArray:
                 for j in range(m):
                     shortest = min(shortest, best[before, j] + between[k, j])
                 best[chosen, k] = shortest
-    order = np.empty(m, np.int64)
     chosen = (1 << m) - 1
-    onward = block[0, 1:]  # from the depot backwards: the cheapest way to arrive
+    after = 0  # from the depot backwards: the cheapest way to arrive
     for position in range(m - 1, -1, -1):
-        last = int(np.argmin(best[chosen] + onward))
-        order[position] = last + 1
+        last = 0
+        for k in range(m):
+            longer = best[chosen, k] + block[after, k + 1]
+            if longer < best[chosen, last] + block[after, last + 1]:
+                last = k
+        after = last + 1
+        order[position] = after
         chosen ^= 1 << last
-        onward = between[last]
-    return order
 
 
-@njit(cache=True)
-def length(block: FloatArray, tour: IntArray) -> float:
+@inner
+def _length(block: Any, tour: Any) -> float:
     """Length of a closed tour of node numbers."""
     total = float(block[tour[-1], tour[0]])
     for p in range(len(tour) - 1):
@@ -103,57 +144,98 @@ def length(block: FloatArray, tour: IntArray) -> float:
     return total
 
 
-@njit(cache=True)
-def local_search(block: FloatArray, start: IntArray, kicks: int) -> IntArray:
+@inner
+def _local_search(block: Any, order: Any, kicks: int, numbers: Any) -> None:
     """2-opt and Or-opt to a local optimum, then `kicks` segment kicks, best kept."""
     size = len(block)
-    tour = np.zeros(size, np.int64)
-    tour[1:] = start
-    noise = EPSILON * (block.max() + 1e-300)
-    position = np.empty(size, np.int64)
-    for p in range(size):
-        position[tour[p]] = p
-    graph = (block, _neighbours(block, min(10, size - 1)))
-    path = (tour, position)
-    queue = np.arange(size)
-    _descend(graph, path, queue, noise)
-    best, best_length = tour.copy(), length(block, tour)
-    state = np.uint64(88172645463325252)
+    count = min(NEAR, size - 1)
+    room = Room(
+        numbers[:size],
+        numbers[size : 2 * size],
+        numbers[2 * size : 3 * size],
+        numbers[6 * size : (6 + count) * size].reshape(size, count),
+        numbers[3 * size : 4 * size],
+        numbers[4 * size : 5 * size],
+        numbers[5 * size : 6 * size],
+        numbers[(6 + count) * size : (6 + count) * size + 6],
+    )
+    _find_neighbours(block, room.near)
+    longest = 0.0
+    for a in range(size):
+        for b in range(size):
+            longest = max(longest, block[a, b])
+        room.waiting[a] = 1
+        room.ring[a] = a
+        room.tour[a] = order[a - 1] if a else 0
+    noise = EPSILON * (longest + 1e-300)
+    _number(room)
+    _descend(block, room, size, noise)
+    _copy(room.tour, room.best)
+    best_length, state = _length(block, room.tour), SEED
     for _ in range(kicks):
-        state, touched = _kick(path, state)
-        _descend(graph, path, touched, noise)
-        now = length(block, tour)
+        state = _kick(room, state)
+        _descend(block, room, _without_doubles(room), noise)
+        now = _length(block, room.tour)
         if now < best_length - noise:
             best_length = now
-            best[:] = tour
+            _copy(room.tour, room.best)
         elif now > best_length + noise:
-            tour[:] = best
-            for p in range(size):
-                position[tour[p]] = p
+            _copy(room.best, room.tour)
+            _number(room)
     depot = 0
-    while best[depot] != 0:
+    while room.best[depot] != 0:
         depot += 1
-    return np.concatenate((best[depot + 1 :], best[:depot]))
+    for p in range(size - 1):
+        order[p] = room.best[(depot + 1 + p) % size]
 
 
-@njit(cache=True)
-def _neighbours(block: FloatArray, count: int) -> IntArray:
-    size = len(block)
-    near = np.empty((size, count), np.int64)
+@inner
+def _copy(tour: Any, to: Any) -> None:
+    for p in range(len(tour)):
+        to[p] = tour[p]
+
+
+@inner
+def _number(room: Any) -> None:
+    """Write down where each node is."""
+    for p in range(len(room.tour)):
+        room.position[room.tour[p]] = p
+
+
+@inner
+def _without_doubles(room: Any) -> int:
+    """Let the nodes a kick touched wait, each once; return how many."""
+    count = 0
+    for e in range(6):
+        a = room.ends[e]
+        if not room.waiting[a]:
+            room.waiting[a] = 1
+            room.ring[count] = a
+            count += 1
+    return count
+
+
+@inner
+def _find_neighbours(block: Any, near: Any) -> None:
+    """The nearest nodes of each, nearest first, by insertion."""
+    size, most = near.shape
     for a in range(size):
-        order = np.argsort(block[a])
-        filled = 0
-        for b in order:
-            if b != a and filled < count:
-                near[a, filled] = b
-                filled += 1
-    return near
+        found = 0
+        for b in range(size):
+            if b == a or (found == most and block[a, b] >= block[a, near[a, -1]]):
+                continue
+            at = min(found, most - 1)
+            while at > 0 and block[a, near[a, at - 1]] > block[a, b]:
+                near[a, at] = near[a, at - 1]
+                at -= 1
+            near[a, at] = b
+            found = min(found + 1, most)
 
 
-@njit(cache=True)
-def _reverse(path: Path, first: int, last: int) -> None:
+@inner
+def _reverse(room: Any, first: int, last: int) -> None:
     """Reverse the cyclic stretch of positions first..last, the shorter way round."""
-    tour, position = path
+    tour, position = room.tour, room.position
     size = len(tour)
     inside = (last - first) % size + 1
     if 2 * inside > size:
@@ -167,48 +249,40 @@ def _reverse(path: Path, first: int, last: int) -> None:
         last = (last - 1) % size
 
 
-@njit(cache=True)
-def _descend(graph: Graph, path: Path, queue: IntArray, noise: float) -> None:
-    """Improve around the nodes in `queue` until none of them finds a move.
+@inner
+def _descend(block: Any, room: Any, count: int, noise: float) -> None:
+    """Improve around the `count` nodes that wait until none of them finds a move.
 
     Nodes come back only after a move, and each move shortens the tour by more than
     `noise`, which rounding cannot give back: the queue runs empty.
     """
-    size = len(path[0])
-    waiting = np.zeros(size, np.bool_)
-    ring = np.empty(size + 1, np.int64)
-    head, count = 0, 0
-    for a in queue:
-        if not waiting[a]:
-            waiting[a] = True
-            ring[count] = a
-            count += 1
-    ends = np.empty(6, np.int64)
+    size, head = len(room.tour), 0
     while count:
-        a = ring[head]
-        head = (head + 1) % (size + 1)
+        a = room.ring[head]
+        head = (head + 1) % size
         count -= 1
-        waiting[a] = False
-        found = _two_opt(graph, path, a, noise, ends)
+        room.waiting[a] = 0
+        found = _two_opt(block, room, a, noise)
         if not found:
-            found = _or_opt(graph, path, a, noise, ends)
+            found = _or_opt(block, room, a, noise)
         for e in range(found):
-            if not waiting[ends[e]]:
-                waiting[ends[e]] = True
-                ring[(head + count) % (size + 1)] = ends[e]
+            b = room.ends[e]
+            if not room.waiting[b]:
+                room.waiting[b] = 1
+                room.ring[(head + count) % size] = b
                 count += 1
 
 
-@njit(cache=True)
-def _two_opt(graph: Graph, path: Path, a: int, noise: float, ends: IntArray) -> int:
+@inner
+def _two_opt(block: Any, room: Any, a: int, noise: float) -> int:
     """Best move that gives `a` a near neighbour by reversing a stretch."""
-    (block, near), (tour, position) = graph, path
+    tour, position, ends = room.tour, room.position, room.ends
     size = len(tour)
     best, best_b, best_way = -noise, -1, 0
     for way in (1, -1):
         a_next = tour[(position[a] + way) % size]
         here = block[a, a_next]
-        for b in near[a]:
+        for b in room.near[a]:
             gain = block[a, b] - here
             if gain >= 0:
                 break
@@ -223,16 +297,16 @@ def _two_opt(graph: Graph, path: Path, a: int, noise: float, ends: IntArray) -> 
     ends[2] = tour[(position[a] + best_way) % size]
     ends[3] = tour[(position[b] + best_way) % size]
     if best_way == 1:
-        _reverse(path, (position[a] + 1) % size, position[b])
+        _reverse(room, (position[a] + 1) % size, position[b])
     else:
-        _reverse(path, position[b], (position[a] - 1) % size)
+        _reverse(room, position[b], (position[a] - 1) % size)
     return 4
 
 
-@njit(cache=True)
-def _or_opt(graph: Graph, path: Path, a: int, noise: float, ends: IntArray) -> int:
+@inner
+def _or_opt(block: Any, room: Any, a: int, noise: float) -> int:
     """Best move of 1..3 stops that start or end at `a` to beside a near node."""
-    (block, near), (tour, position) = graph, path
+    tour, position, ends = room.tour, room.position, room.ends
     size = len(tour)
     best, best_other, best_left, best_right = -noise, -1, -1, -1
     joins_left = False
@@ -242,7 +316,7 @@ def _or_opt(graph: Graph, path: Path, a: int, noise: float, ends: IntArray) -> i
             out_a = tour[(position[a] - way) % size]
             out_far = tour[(position[far] + way) % size]
             freed = block[out_a, a] + block[far, out_far] - block[out_a, out_far]
-            for b in near[a]:
+            for b in room.near[a]:
                 if block[a, b] >= freed:
                     break
                 offset = (position[b] - position[a]) * way % size
@@ -261,24 +335,20 @@ def _or_opt(graph: Graph, path: Path, a: int, noise: float, ends: IntArray) -> i
         return 0
     far, b, other = best_right, best_left, best_other
     first, last = (a, far) if joins_left else (far, a)
-    before = tour[(position[first] - 1) % size]
-    beyond = tour[(position[last] + 1) % size]
     ends[0], ends[1], ends[2], ends[3] = a, far, b, other
-    ends[4], ends[5] = before, beyond
-    _relocate(path, (first, last), a, (b, other))
+    ends[4] = tour[(position[first] - 1) % size]
+    ends[5] = tour[(position[last] + 1) % size]
+    _relocate(room, (first, last), a, (b, other))
     return 6
 
 
-@njit(cache=True)
-def _relocate(
-    path: Path, stretch: tuple[int, int], a: int, between: tuple[int, int]
-) -> None:
+@inner
+def _relocate(room: Any, stretch: Any, a: int, between: Any) -> None:
     """Move a stretch between two neighbours, its end `a` next to the first of them."""
-    (tour, position), (b, other) = path, between
+    tour, kept, (b, other) = room.tour, room.kept, between
     size = len(tour)
-    start = position[stretch[0]]
-    stops = (position[stretch[1]] - start) % size + 1
-    kept = np.empty(size, np.int64)
+    start = room.position[stretch[0]]
+    stops = (room.position[stretch[1]] - start) % size + 1
     for p in range(size):  # the stretch first, then the rest in its order
         kept[p] = tour[(start + p) % size]
     write = 0
@@ -294,37 +364,35 @@ def _relocate(
                 tour[write] = kept[q] if ahead else kept[stops - 1 - q]
                 write += 1
             b, other = -1, -1  # once: with two nodes left both directions match
-    for p in range(size):
-        position[tour[p]] = p
+    _number(room)
 
 
-@njit(cache=True)
-def _kick(path: Path, state: np.uint64) -> tuple[np.uint64, IntArray]:
+@inner
+def _kick(room: Any, state: Any) -> Any:
     """Swap two neighbouring short stretches (a local double bridge)."""
-    tour, position = path
+    tour, kept = room.tour, room.kept
     size = len(tour)
-    span = min(size - 2, 30)
-    cuts = np.empty(3, np.int64)
-    for c in range(3):
+    span = np.uint64(min(size - 2, 30))
+    low, middle, high = size, size, 0
+    for _ in range(3):
         state ^= state << np.uint64(13)
         state ^= state >> np.uint64(7)
         state ^= state << np.uint64(17)
-        cuts[c] = state % np.uint64(span)
+        cut: Any = np.int64(state % span)
+        middle = max(low, min(middle, cut))
+        low, high = min(low, cut), max(high, cut)
     start = np.int64((state >> np.uint64(20)) % np.uint64(size))
-    cuts.sort()
-    one, two = cuts[1] - cuts[0] + 1, cuts[2] - cuts[1] + 1
+    one, two = middle - low + 1, high - middle + 1
     if one + two > size - 1:
         two = size - 1 - one
-    kept = np.empty(one + two, np.int64)
     for p in range(one + two):
         kept[p] = tour[(start + p) % size]
     for p in range(one + two):
         node = kept[(p + one) % (one + two)]
         tour[(start + p) % size] = node
-        position[node] = (start + p) % size
-    touched = np.empty(6, np.int64)
+        room.position[node] = (start + p) % size
     marks = (start - 1, start, start + two - 1, start + two, start + one + two - 1)
     for t in range(5):
-        touched[t] = tour[marks[t] % size]
-    touched[5] = tour[(start + one + two) % size]
-    return state, touched
+        room.ends[t] = tour[marks[t] % size]
+    room.ends[5] = tour[(start + one + two) % size]
+    return state
