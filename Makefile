@@ -29,6 +29,7 @@ test: .venv/all-installed ## every extra and the test tools; ruff, mypy, pytest
 
 docs: .venv/docs-installed ## write docs/cli.md and the site in out/site, without network
 	$(BIN)/python docs/generate_cli.py
+	$(BIN)/python docs/generate_numbers.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 tables: .venv/all-installed ## every comparison of docs/benchmarks.md, on an idle machine

@@ -13,11 +13,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def load_generator() -> ModuleType:
-    """The script docs/generate_cli.py as a module."""
-    spec = importlib.util.spec_from_file_location(
-        "generate_cli", ROOT / "docs" / "generate_cli.py"
-    )
+def load_generator(name: str = "generate_cli") -> ModuleType:
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -77,3 +75,14 @@ def test_the_site_leads_to_every_page() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         assert f": {page.name}\n" in navigation, page.name
+
+
+def test_numbers_are_those_of_the_stored_results() -> None:
+    """Nobody copies a figure by hand: README and cards equal what is measured."""
+    numbers = load_generator("generate_numbers")
+    blocks = 0
+    for page in numbers.pages():
+        text = page.read_text(encoding="utf-8")
+        assert numbers.filled(text) == text, page
+        blocks += len(numbers.BLOCK.findall(text))
+    assert blocks >= len(numbers.pages()) - 1
