@@ -108,7 +108,7 @@ def test_a_cluster_is_for_quality_only(
     ("words", "code"),
     [
         ([], "E400"),
-        (["lehd200", "--city", "bundled"], "E400"),
+        (["lehd200", "--city", "bundled"], "E406"),
         (["lehd200", "--seconds", "soon"], "E404"),
         (["lehd200", "--instances", "a:b"], "E404"),
         (["lehd200", "--rounding", "up"], "E120"),

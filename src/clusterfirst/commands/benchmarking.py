@@ -12,7 +12,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
-from clusterfirst.commands.reading import open_city
+from clusterfirst.commands.reading import expand, open_city, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -83,9 +83,15 @@ def bench(
     ] = None,
     city: Annotated[
         str | None,
-        typer.Option(help="Instead of a SET: days of this city ('bundled' is ours)."),
+        typer.Option(
+            help="City of a SET of orders (.csv), or instead of a SET: days drawn from "
+            "the law of its past days ('bundled' is ours)."
+        ),
     ] = None,
-    customers: Annotated[int, typer.Option(help="Of each day of --city.")] = 100,
+    customers: Annotated[
+        int | None,
+        typer.Option(help="Of each drawn day; by default as past days have, or 100."),
+    ] = None,
     count: Annotated[int, typer.Option(help="Days of --city.")] = 10,
     capacity: options.Capacity = None,
     rounding: options.Rounding = None,
@@ -106,8 +112,8 @@ def bench(
     """
     from clusterfirst.evidence.bench.compare import BenchOptions, with_ablation
 
-    if bool(sets) == (city is not None):
-        rule = "give either a SET or --city"
+    if not sets and city is None:
+        rule = "a SET or --city is needed"
         raise InputError(Problem("E400", "usage", rule=rule))
     wanted = BenchOptions(
         methods=with_ablation(_methods(methods)),
@@ -120,7 +126,8 @@ def bench(
     )
     if city is not None:
         day = {"customers": customers, "count": count, "capacity": capacity}
-        found = Found([_city_days(city, day)])
+        own = _orders(sets, city, capacity) if sets else _city_days(city, day)
+        found = Found([own])
     else:
         found = _open(sets or [], _request(instances, data, rounding))
     return _compare_all(found, wanted, references, out, as_json=as_json)
@@ -216,12 +223,31 @@ def _open(names: list[str], request: SetRequest) -> Found:
 
 
 def _city_days(name: str, day: dict[str, Any]) -> BenchSet:
-    from clusterfirst.evidence.bench.sets import city_set
+    from clusterfirst.cities.day_law import PAPER_ORDERS, Wish, warn_of_paper_law
+    from clusterfirst.evidence.bench.sets import law_set
 
     if day["count"] < 1:
         rule = "at least 1 is needed"
         raise InputError(Problem("E404", "count", str(day["count"]), rule))
-    return city_set(open_city(name), seed=0, **day)
+    law = open_law(name)
+    customers = day["customers"]
+    if customers is None and law.is_paper:
+        customers = min(PAPER_ORDERS, law.city.num_locations)
+    wish = Wish(customers, capacity=day["capacity"])
+    warn_of_paper_law(law, wish)
+    return law_set(law, day["count"], wish, seed=0)
+
+
+def _orders(names: list[str], city: str, capacity: float | None) -> BenchSet:
+    """The days in tables of orders, as one set."""
+    from clusterfirst.evidence.bench.sets import orders_set
+
+    files = expand([Path(name) for name in names])
+    other = [path for path in files if path.suffix.lower() != ".csv"]
+    if other:
+        rule = "with --city a SET is a table of orders (.csv) or a folder of them"
+        raise InputError(Problem("E406", "set", str(other[0]), rule))
+    return orders_set(files, open_city(city), capacity)
 
 
 def _methods(given: list[str] | None) -> list[str]:

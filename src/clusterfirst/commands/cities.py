@@ -10,8 +10,8 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say, write_each
-from clusterfirst.commands.history import add_days, add_locations
-from clusterfirst.commands.reading import folders_read, open_city, open_history
+from clusterfirst.commands.history import add_days, add_locations, check_law
+from clusterfirst.commands.reading import folders_read, open_history, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ city_app = typer.Typer(
 )
 city_app.command("add-days")(add_days)
 city_app.command("add-locations")(add_locations)
+city_app.command("check-law")(check_law)
 
 Name = Annotated[str, typer.Option(help="A name for people; the folder's by default.")]
 CityOut = Annotated[Path, typer.Option(help="Folder to write the city to.")]
@@ -157,7 +158,10 @@ def sample(
     ],
     out: Annotated[Path, typer.Option(help="Folder for the instances.")],
     customers: Annotated[
-        int | None, typer.Option(help="Customers per day of a city; 100 by default.")
+        int | None,
+        typer.Option(
+            help="Customers per day of a city; by default as on past days, or 100."
+        ),
     ] = None,
     count: Annotated[int, typer.Option(help="Number of instances.")] = 1,
     first: Annotated[int, typer.Option(help="Index of the first instance.")] = 0,
@@ -176,7 +180,8 @@ def sample(
     """Draw days of a city or of a public test set as files.
 
     Instance i of a seed is a function of (seed, i): any part of a set can be drawn
-    again anywhere. Demands are 1 to 9; the capacity is the city's, or else 50.
+    again anywhere. Days of a city follow the law of its past days (city add-days);
+    without any, demands are 1 to 9 and the capacity is the city's, or else 50.
     """
     from clusterfirst.files import write_instance
     from clusterfirst.files.atomic import make_folder
@@ -191,9 +196,9 @@ def sample(
         drawn = _public(source, first, count, verify)
     else:
         _refuse("a city", verify=verify or None)
-        city, part = open_city(source), (first, count, 0 if seed is None else seed)
+        part = (first, count, 0 if seed is None else seed)
         _require("--seed", part[2], 0, 2**63 - 1)
-        drawn = _days(city, part, 100 if customers is None else customers, capacity)
+        drawn = _days(source, part, customers, capacity)
     outputs = Outputs(folders_read(source, None), overwrite)
     written = 0
     for instance in drawn:
@@ -207,13 +212,15 @@ def sample(
 
 
 def _days(
-    city: City, part: tuple[int, int, int], customers: int, capacity: float | None
+    city: str, part: tuple[int, int, int], customers: int | None, capacity: float | None
 ) -> Iterator[Instance]:
-    from clusterfirst.problem.sampling import sample_day
+    from clusterfirst.cities.day_law import Wish, warn_of_paper_law
 
+    law, wish = open_law(city), Wish(customers, capacity=capacity)
+    warn_of_paper_law(law, wish)
     first, count, seed = part
     for index in range(first, first + count):
-        yield sample_day(city, customers, seed=seed, index=index, capacity=capacity)
+        yield law.draw(seed, index, wish)
 
 
 def _public(name: str, first: int, count: int, verify: bool) -> Iterator[Instance]:

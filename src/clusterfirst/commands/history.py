@@ -1,4 +1,4 @@
-"""`city add-days` and `city add-locations`: a city that remembers and grows."""
+"""`city add-days`, `add-locations` and `check-law`: a city that remembers and grows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from clusterfirst.commands.console import emit, say
-from clusterfirst.commands.reading import BUNDLED
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.reading import BUNDLED, open_history
 from clusterfirst.problem.errors import InputError, Problem
 
 OwnCity = Annotated[str, typer.Argument(metavar="CITY", help="City folder.")]
@@ -58,6 +59,54 @@ def add_locations(
     _require_own(folder)
     city, new = add(folder, locations)
     say(f"added {new} locations to {folder}, which has {city.num_locations} now")
+    return 0
+
+
+def check_law(
+    folder: OwnCity,
+    hold_back: Annotated[
+        int, typer.Option(help="Newest days that the law is judged on, not fitted to.")
+    ] = 30,
+    draws: Annotated[int, typer.Option(help="Days to draw.")] = 200,
+    as_json: options.Json = False,
+) -> int:
+    """Compare days drawn from the fitted law with real days held back.
+
+    Orders, load, share of known locations, distance to the nearest order and length of
+    the routes (savings) are compared by Kolmogorov-Smirnov tests; the law passes if
+    none differs beyond chance at 5 % for all five together.
+    """
+    from clusterfirst.cities.law_check import check_law as check
+
+    history = open_history(folder)
+    if not 2 <= draws <= 100_000:
+        rule = "a whole number from 2 to 100000 is needed"
+        raise InputError(Problem("E404", "--draws", str(draws), rule))
+    found = check(history, hold_back, draws)
+    passed = all(each.passed for each in found)
+    if as_json:
+        rows = [
+            {
+                "measure": each.measure,
+                "real": float(each.real.mean()),
+                "drawn": float(each.drawn.mean()),
+                "p_value": each.p_value,
+                "passed": each.passed,
+            }
+            for each in found
+        ]
+        emit_json({"days": hold_back, "draws": draws, "passed": passed, "rows": rows})
+        return 0
+    emit(f"{'mean of a day':<36}{'real':>12}{'drawn':>12}{'p':>8}")
+    for each in found:
+        real, drawn = each.real.mean(), each.drawn.mean()
+        words = "" if each.passed else "  differs"
+        emit(
+            f"{each.measure:<36}{real:>12.6g}{drawn:>12.6g}{each.p_value:>8.3f}{words}"
+        )
+    fitted = len(history) - hold_back
+    verdict = "passes" if passed else "does not pass"
+    emit(f"the law of {fitted} days {verdict} on the {hold_back} after them")
     return 0
 
 

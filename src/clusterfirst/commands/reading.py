@@ -12,6 +12,7 @@ from clusterfirst.commands import options
 from clusterfirst.problem.errors import InputError, Problem, quote
 
 if TYPE_CHECKING:
+    from clusterfirst.cities.day_law import DayLaw
     from clusterfirst.cities.history import History
     from clusterfirst.files import Limits
     from clusterfirst.problem.city import City
@@ -35,6 +36,13 @@ def open_history(name: str) -> History:
 
     city = open_city(name)
     return History(city) if name == BUNDLED else read_history(name, city)
+
+
+def open_law(name: str) -> DayLaw:
+    """Return the law of a city's days, fitted to those it remembers."""
+    from clusterfirst.cities.day_law import fit
+
+    return fit(open_history(name))
 
 
 def expand(paths: Sequence[Path]) -> list[Path]:

@@ -19,10 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from clusterfirst.cities.day_law import DayLaw, Wish
 from clusterfirst.files import (
     Entry,
     read_instance,
     read_instances,
+    read_orders,
     read_solution,
     write_json,
 )
@@ -153,12 +155,25 @@ def open_set(name: str, request: SetRequest) -> BenchSet:
 def city_set(
     city: City, customers: int, count: int, *, seed: int, capacity: float | None
 ) -> BenchSet:
-    """Days drawn in a city; they have no references."""
+    """Days of a city by the paper's law; they have no references."""
     cases = tuple(
         Case(sample_day(city, customers, seed=seed, index=index, capacity=capacity))
         for index in range(count)
     )
     return BenchSet(f"{city.name or 'city'}-{customers}", cases)
+
+
+def law_set(law: DayLaw, count: int, wish: Wish, *, seed: int) -> BenchSet:
+    """Days drawn from the law of a city; they have no references."""
+    cases = tuple(Case(law.draw(seed, index, wish)) for index in range(count))
+    size = "" if wish.customers is None else f"-{wish.customers}"
+    return BenchSet(f"{law.city.name or 'city'}{size}", cases)
+
+
+def orders_set(files: Sequence[Path], city: City, capacity: float | None) -> BenchSet:
+    """Days of a city from tables of orders; they have no references."""
+    cases = tuple(Case(read_orders(path, city, capacity)) for path in files)
+    return BenchSet(f"{city.name or 'city'}-orders", cases)
 
 
 def data_folder(given: Path | None) -> Path | None:
