@@ -1,0 +1,404 @@
+// The page: one state, views that show it, and acts that change it.
+
+import { Problem, call, download, follow, journal } from "./api.js";
+import { difference } from "./compare.js";
+import { RouteMap } from "./map.js";
+import * as views from "./views.js";
+
+const $ = (id) => document.getElementById(id);
+const TABS = { orders: "Orders", vehicles: "Vehicles", stops: "Stops", why: "Why", compare: "Compare", export: "Export", curl: "curl" };
+const VIEWS = { orders: views.ordersView, vehicles: views.vehiclesView, stops: views.stopsView, why: views.whyView, compare: views.compareView, export: views.exportView, curl: views.curlView };
+const XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+
+const state = {
+  tab: "orders", plan: null, instance: null, orders: null, checked: null, fields: {}, cities: [], recent: [], limits: null,
+  selected: null, why: null, quote: null, compare: null, opened: new Set(), word: "", redo: [], journal,
+  demand: new Map(), place: new Map(), running: null,
+};
+
+const map = new RouteMap($("map"), {
+  select: (id) => act.select(id), ground: (at) => act.ground(at), point: (id, event) => act.point(id, event),
+  drag: (id) => act.drag(id), over: (r, event) => act.over(r, event), drop: (id, r) => act.dropOn(id, r),
+});
+
+// --- showing --------------------------------------------------------------------
+
+function render() {
+  $("actions").hidden = !state.instance;
+  $("plan").hidden = Boolean(state.running);
+  $("plan").disabled = !state.instance || Boolean(state.checked?.problems.length);
+  $("stop").hidden = !state.running;
+  $("undo").disabled = !state.plan?.parent || Boolean(state.running);
+  $("redo").disabled = !state.redo.length || Boolean(state.running);
+  $("title").textContent = state.plan ? [state.plan.name, state.plan.version > 1 ? `version ${state.plan.version}` : "", state.plan.statement].filter(Boolean).join(" · ") : state.instance?.name ?? "";
+  renderTabs();
+  renderView();
+  renderFigures();
+}
+
+function renderTabs() {
+  const tabs = Object.entries(TABS).map(([key, text]) => views.h("button", {
+    role: "tab", id: `tab-${key}`, "aria-selected": String(state.tab === key), "aria-controls": "view", tabindex: state.tab === key ? "0" : "-1",
+    onclick: () => act.tab(key),
+    onkeydown: (e) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+      if (!step) return;
+      const keys = Object.keys(TABS);
+      act.tab(keys[(keys.indexOf(key) + step + keys.length) % keys.length]);
+      $(`tab-${state.tab}`).focus();
+    },
+    text,
+  }));
+  const focused = document.activeElement?.id;
+  $("tabs").replaceChildren(...tabs);
+  if (focused?.startsWith("tab-")) $(focused)?.focus();
+  $("view").setAttribute("aria-labelledby", `tab-${state.tab}`);
+}
+
+function renderView() {
+  const top = $("view").scrollTop;
+  const held = document.activeElement?.closest?.("#view") ? document.activeElement : null;
+  if (held && held.matches("input, select") && state.tab === state.shown) return; // never under somebody's fingers
+  $("view").replaceChildren(VIEWS[state.tab](state, act));
+  $("view").scrollTop = state.tab === state.shown ? top : 0;
+  state.shown = state.tab;
+}
+
+function renderFigures() {
+  const { plan } = state;
+  $("figures").hidden = !plan?.routes;
+  if (!plan?.routes) return;
+  $("cost").textContent = views.length(plan.cost, plan.unit);
+  const points = plan.history ?? [];
+  const first = points[0]?.cost;
+  const drop = first ? (100 * (first - plan.cost)) / first : 0;
+  $("gain").textContent = Math.abs(drop) >= 0.05 ? `${drop > 0 ? "−" : "+"}${Math.abs(drop).toFixed(1)} %` : "";
+  drawCurve(points);
+}
+
+function drawCurve(points) {
+  const svg = $("curve");
+  svg.setAttribute("viewBox", "0 0 100 40");
+  if (points.length < 2) return svg.replaceChildren();
+  const end = Math.max(points.at(-1).seconds, state.running ? (performance.now() - state.running.began) / 1000 : 0, 0.01);
+  const high = points[0].cost, low = points.at(-1).cost, span = high - low || 1;
+  const x = (s) => (100 * s) / end, y = (c) => 2 + 36 * (1 - (c - low) / span);
+  let line = `M ${x(points[0].seconds)} ${y(high)}`;
+  for (let i = 1; i < points.length; i++) line += ` H ${x(points[i].seconds)} V ${y(points[i].cost)}`;
+  line += " H 100";
+  const path = (d, kind) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    node.setAttribute("d", d);
+    node.setAttribute("class", kind);
+    node.setAttribute("vector-effect", "non-scaling-stroke");
+    return node;
+  };
+  svg.replaceChildren(path(`${line} V 40 H ${x(points[0].seconds)} Z`, "area"), path(line, "line"));
+}
+
+function tell(text) {
+  $("news").textContent = text;
+  $("toast").textContent = text;
+  $("toast").hidden = false;
+  clearTimeout(tell.timer);
+  tell.timer = setTimeout(() => { $("toast").hidden = true; }, 4500);
+}
+
+function guarded(work) {
+  return async (...args) => {
+    try {
+      return await work(...args);
+    } catch (error) {
+      if (error.name === "AbortError") return undefined;
+      tell(error.message);
+      if (!(error instanceof Problem)) console.error(error);
+      return undefined;
+    }
+  };
+}
+
+function setInstance(instance) {
+  state.instance = instance;
+  state.demand = new Map(instance.customers.map((c) => [c.id, c.demand]));
+  state.place = new Map();
+  map.show(instance);
+}
+
+function setPlan(plan) {
+  state.plan = plan;
+  state.place = new Map();
+  plan?.routes?.forEach((route, r) => route.forEach((id, k) => state.place.set(id, [r, k])));
+  map.setRoutes(plan?.routes ?? []);
+  if (plan) history.replaceState(null, "", `#${plan.id}`);
+}
+
+function clearDetails() {
+  Object.assign(state, { selected: null, why: null, quote: null, compare: null });
+  map.set({ selected: null, moved: new Set(), stage: "tours", seeds: [], hovered: null });
+  $("stages").hidden = true;
+}
+
+async function remember() {
+  const [{ plans }, { cities }] = await Promise.all([call("GET", "/v1/plans", { quiet: true }), call("GET", "/v1/cities", { quiet: true })]);
+  Object.assign(state, { recent: plans, cities });
+}
+
+// --- acting ---------------------------------------------------------------------
+
+const act = {
+  tab(key) { state.tab = key; render(); },
+  field(name, value) {
+    state.fields[name] = value;
+    clearTimeout(act.timer);
+    act.timer = setTimeout(() => state.orders && act.check(), 350);
+  },
+
+  open: guarded(async (file) => {
+    const kind = file.name.toLowerCase().endsWith(".xlsx") ? XLSX : file.name.toLowerCase().endsWith(".json") ? "application/json" : "text/csv";
+    const content = kind === XLSX ? await file.arrayBuffer() : await file.text();
+    state.orders = { name: file.name, kind, content };
+    await act.check();
+  }),
+
+  check: guarded(async () => {
+    const { kind, content } = state.orders;
+    const words = new URLSearchParams(Object.entries(state.fields).filter(([, v]) => v));
+    const body = kind === "application/json" ? JSON.stringify({ instance: JSON.parse(content) }) : content;
+    state.checked = await call("POST", `/v1/validate${words.size && kind !== "application/json" ? `?${words}` : ""}`, { body, type: kind });
+    clearDetails();
+    state.redo = [];
+    setPlan(null);
+    if (state.checked.instance) setInstance({ ...state.checked.instance, name: state.orders.name.replace(/\.\w+$/, "") });
+    else state.instance = null;
+    tell(state.checked.valid ? `${state.checked.customers} orders read` : `${state.checked.problems.length} problems`);
+    render();
+  }),
+
+  demo: guarded(async () => {
+    const { instance } = await call("GET", "/v1/demo-data");
+    Object.assign(state, { orders: { name: "Demo city", kind: "application/json", content: JSON.stringify(instance) }, fields: {} });
+    await act.check();
+  }),
+
+  plan: guarded(async () => {
+    const seconds = Number($("seconds").value);
+    const plan = await call("POST", "/v1/plans", { body: { instance: state.instance, options: { time_limit: seconds } } });
+    await act.watch(plan);
+  }),
+
+  watch: guarded(async (plan) => {
+    clearDetails();
+    state.redo = [];
+    state.running = { id: plan.id, began: performance.now() };
+    state.tab = "vehicles";
+    setPlan(plan);
+    render();
+    let points = [];
+    try {
+      await follow(`/v1/plans/${plan.id}/events`, (kind, data) => {
+        if (kind === "done") return setPlan(data);
+        points = points.concat(data.points);
+        setPlan({ ...plan, ...act.figures(data.routes), cost: data.cost, history: points, status: "running" });
+        render();
+        return undefined;
+      });
+    } finally {
+      state.running = null;
+    }
+    if (state.plan.status === "failed") tell(state.plan.problems[0].message);
+    else tell(`${state.plan.status === "stopped" ? "Stopped" : "Done"}: ${views.length(state.plan.cost, state.plan.unit)} on ${state.plan.routes.length} vehicles`);
+    await remember();
+    render();
+  }),
+
+  // Loads of routes that are still being improved; lengths come with the plan.
+  figures(routes) {
+    const { instance } = state;
+    const loads = routes.map((route) => route.reduce((sum, id) => sum + state.demand.get(id), 0));
+    const unit = instance.depot.lat !== undefined ? "km" : "";
+    return { routes, loads, lengths: routes.map((route) => map.measure(route)), unit, capacity: instance.capacity, customers: instance.customers.length };
+  },
+
+  stop: guarded(async () => { if (state.running) await call("DELETE", `/v1/plans/${state.running.id}`); }),
+
+  load: guarded(async (id, { keep = false } = {}) => {
+    const plan = await call("GET", `/v1/plans/${id}`);
+    const instance = await call("GET", `/v1/plans/${id}/instance`, { quiet: true });
+    clearDetails();
+    const same = keep && state.instance && state.instance.customers.length === instance.customers.length;
+    if (!keep) state.redo = [];
+    if (!same) setInstance(instance);
+    state.checked = null;
+    if (["queued", "running"].includes(plan.status)) return act.watch(plan);
+    setPlan(plan);
+    if (!keep) state.tab = "vehicles";
+    render();
+    return undefined;
+  }),
+
+  undo: guarded(async () => {
+    if (!state.plan?.parent || state.running) return;
+    state.redo.push(state.plan.id);
+    await act.load(state.plan.parent, { keep: true });
+    tell("Undone");
+  }),
+  redo: guarded(async () => {
+    if (!state.redo.length || state.running) return;
+    await act.load(state.redo.pop(), { keep: true });
+    tell("Done again");
+  }),
+
+  select: guarded(async (id) => {
+    Object.assign(state, { selected: id, quote: null });
+    map.set({ selected: id });
+    map.centre(id);
+    if (state.plan && !state.running && state.place.has(id)) {
+      state.why = await call("GET", `/v1/plans/${state.plan.id}/explain/${encodeURIComponent(id)}`);
+      state.tab = "why";
+    }
+    render();
+  }),
+
+  point(id, event) {
+    if (id === null) { $("chip").hidden = true; return; }
+    const at = state.place.get(id);
+    showChip(`${id} · ${at ? `${views.vehicle(state, at[0])}, stop ${at[1] + 1}` : "not planned"} · demand ${state.demand.get(id)}`, event);
+  },
+  hover(r) { map.set({ hovered: r }); },
+  toggle(r) {
+    state.opened.has(r) ? state.opened.delete(r) : state.opened.add(r);
+    render();
+  },
+
+  // --- moving a stop: prices come at the start, so that none is waited for ---------
+  drag(id) {
+    act.prices = null;
+    const now = (act.dragged = id);
+    if (!state.plan || state.running) return;
+    call("GET", `/v1/plans/${state.plan.id}/explain/${encodeURIComponent(id)}`).then((why) => {
+      if (act.dragged === now) act.prices = new Map(why.others.map((o) => [o.route - 1, o]));
+    }, () => {});
+  },
+  over(r, event, card) {
+    const own = state.place.get(act.dragged)?.[0];
+    if (r === null || r === undefined || r === own) { $("chip").hidden = true; return; }
+    const offer = act.prices?.get(r);
+    const words = offer ? (offer.fits ? `${price(offer)} → ${views.vehicle(state, r)}` : `${views.vehicle(state, r)} is full`) : "…";
+    showChip(words, event, offer && !offer.fits);
+    card?.classList.add("over");
+    card?.classList.toggle("full", Boolean(offer && !offer.fits));
+  },
+  leave(card) { card.classList.remove("over"); $("chip").hidden = true; },
+  dragEnd() { act.dragged = null; $("chip").hidden = true; document.querySelectorAll(".vehicle.over").forEach((c) => c.classList.remove("over")); },
+  dropOn: guarded(async (id, r) => {
+    act.dragEnd();
+    if (!state.plan || state.running || state.place.get(id)?.[0] === r) return;
+    await act.move(id, r);
+  }),
+  move: guarded(async (id, r) => {
+    const answer = await call("POST", `/v1/plans/${state.plan.id}/move`, { body: { customer: id, route: r === null ? null : r + 1, apply: true } });
+    state.redo = [];
+    clearDetails();
+    setPlan(answer.plan);
+    tell(`${id} moved: ${views.price(answer.price, answer.unit)}. Ctrl+Z takes it back.`);
+    await remember();
+    await act.select(id);
+  }),
+
+  // --- a new order -----------------------------------------------------------------
+  ground: guarded(async (at) => {
+    if (!state.plan?.routes || state.running) return;
+    const round = (v) => Number(v.toPrecision(9));
+    const demand = [...state.demand.values()].sort((a, b) => a - b)[Math.floor(state.demand.size / 2)] ?? 1;
+    state.quote = { at: map.degrees ? { lat: round(at.lat), lon: round(at.lng) } : { x: round(at.lng), y: round(at.lat) }, demand, id: `new ${state.instance.customers.length + 1}` };
+    state.tab = "why";
+    await act.quote();
+  }),
+  quote: guarded(async () => {
+    const { at, demand } = state.quote;
+    const answer = await call("POST", `/v1/plans/${state.plan.id}/quote`, { body: { ...at, demand: Number(demand) } });
+    state.quote.offers = answer.offers;
+    document.activeElement?.blur?.();
+    render();
+    tell("Prices of the new order");
+  }),
+  accept: guarded(async () => {
+    const { at, demand, id } = state.quote;
+    await act.again({ add: [{ id, ...at, demand: Number(demand) }] });
+  }),
+  remove: guarded((id) => act.again({ remove: [id] })),
+  again: guarded(async (changes) => {
+    const plan = await call("POST", `/v1/plans/${state.plan.id}/replan`, { body: { ...changes, options: { time_limit: Number($("seconds").value) } } });
+    setInstance(await call("GET", `/v1/plans/${plan.id}/instance`, { quiet: true }));
+    await act.watch(plan);
+  }),
+
+  compare: guarded(async (id) => {
+    state.compare = id ? difference(state.plan, await call("GET", `/v1/plans/${id}`)) : null;
+    map.set({ moved: new Set(state.compare?.moved.map((m) => m.id)) });
+    document.activeElement?.blur?.();
+    render();
+  }),
+
+  // --- the stages of the network -----------------------------------------------------
+  stages: guarded(async () => {
+    tell("Asking the network …");
+    const found = await call("GET", `/v1/plans/${state.plan.id}/stages`);
+    map.set({ seeds: found.seeds, shares: new Map(Object.entries(found.shares)), stage: "seeds" });
+    const steps = { seeds: "Seeds", clusters: "Clusters", plan: "Transport plan", tours: "Tours" };
+    const show = (stage) => {
+      map.set({ stage });
+      $("stages").replaceChildren(...Object.entries(steps).map(([key, text]) => views.h("button", { "aria-pressed": String(key === stage), onclick: () => show(key), text })),
+        views.h("button", { "aria-label": "Close the stages", onclick: () => { $("stages").hidden = true; map.set({ stage: "tours" }); }, text: "×" }));
+    };
+    show("seeds");
+    $("stages").hidden = false;
+    tell(`${found.confident} of ${state.plan.customers} stops are certain for the model “${found.model}”`);
+  }),
+
+  export: guarded((format) => download(`/v1/plans/${state.plan.id}/export.${format}`, `plan.${format}`)),
+  print() { $("sheets").replaceChildren(...views.sheets(state)); print(); },
+  copy: guarded(async (text) => { await navigator.clipboard.writeText(text); tell("Copied"); }),
+};
+
+const price = (offer) => views.price(offer.price, state.plan.unit);
+
+function showChip(text, event, bad = false) {
+  const chip = $("chip"), box = $("map-side").getBoundingClientRect();
+  chip.textContent = text;
+  chip.classList.toggle("bad", Boolean(bad));
+  chip.style.left = `${Math.min(event.clientX - box.left, box.width - 20)}px`;
+  chip.style.top = `${event.clientY - box.top}px`;
+  chip.hidden = false;
+}
+
+// --- beginning --------------------------------------------------------------------
+
+$("plan").addEventListener("click", act.plan);
+$("stop").addEventListener("click", act.stop);
+$("undo").addEventListener("click", act.undo);
+$("redo").addEventListener("click", act.redo);
+addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.target.matches("input")) return;
+  const key = event.key.toLowerCase();
+  if (key === "z" || key === "y") {
+    event.preventDefault();
+    (key === "y" || event.shiftKey ? act.redo : act.undo)();
+  }
+});
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  const [file] = event.dataTransfer.files;
+  if (file) act.open(file);
+});
+
+render();
+guarded(async () => {
+  state.limits = await call("GET", "/v1/limits", { quiet: true });
+  await remember();
+  for (const option of $("seconds").options) option.disabled = Number(option.value) > state.limits.seconds;
+  const id = location.hash.slice(1);
+  if (id) await act.load(id);
+  else { map.show({ depot: {}, customers: [] }); render(); }
+})();
