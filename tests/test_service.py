@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +80,8 @@ def test_a_plan_can_be_looked_at_again(client: httpx.Client, plan: Plan) -> None
 
 def test_without_a_preference_the_answer_is_immediate(client: httpx.Client) -> None:
     """202 and a Location, and the plan is found there later."""
-    answer = client.post("/v1/plans", json=schemas.PLAN_EXAMPLE)
+    body = {"instance": random_day(60), "options": {"time_limit": 0.5}}
+    answer = client.post("/v1/plans", json=body)
     assert answer.status_code == 202
     where = answer.headers["Location"]
     end = time.monotonic() + 20
@@ -378,3 +380,60 @@ def test_vroom_matrices_and_refusals(client: httpx.Client) -> None:
     assert answer.status_code == 400
     assert answer.json()["code"] == 2
     assert "time_windows" in answer.json()["error"]
+
+
+def test_a_new_order_is_quoted_on_every_route(client: httpx.Client, plan: Plan) -> None:
+    """The cheapest that fits comes first, and taking it costs what was said."""
+    place = {"lat": 51.05, "lon": 3.75, "demand": 2}
+    where = f"/v1/plans/{plan['id']}"
+    offers = client.post(f"{where}/quote", json=place).json()["offers"]
+    assert len(offers) == len(plan["routes"]) + 1
+    fitting = [o["price"] for o in offers if o["fits"]]
+    assert fitting == sorted(fitting)
+    best = offers[0]
+    routes = [list(route) for route in plan["routes"]]
+    day = random_day(40)
+    day["customers"].append({"id": "new", **place})
+    least = float("inf")
+    route = [] if best["route"] is None else routes[best["route"] - 1]
+    others = [r for i, r in enumerate(routes) if i + 1 != best["route"]]
+    for at in range(len(route) + 1):
+        tried = [*others, [*route[:at], "new", *route[at:]]]
+        body = {"instance": day, "routes": tried}
+        least = min(least, client.post("/v1/check", json=body).json()["cost"])
+    assert least - plan["cost"] == pytest.approx(best["price"])
+
+
+def test_the_network_shows_its_stages(client: httpx.Client, plan: Plan) -> None:
+    """A seed for every route and a share for every customer."""
+    answer = client.get(f"/v1/plans/{plan['id']}/stages")
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert len(found["seeds"]) == len(plan["routes"])
+    assert len(found["shares"]) == 40
+    assert all(-1e-6 <= share <= 1 + 1e-6 for share in found["shares"].values())
+
+
+def test_the_page_is_light_and_whole(client: httpx.Client) -> None:
+    """Every file the page names is served with its type, in less than 600 kB."""
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    seen, todo, weight = {"/"}, [("/", page.text)], len(page.content)
+    while todo:
+        base, text = todo.pop()
+        named = re.findall(r'(?:src|href)="(/[^"]+)"|from "(\./[^"]+)"', text)
+        for absolute, relative in named:
+            path = absolute or f"/page/{relative[2:]}"
+            if path in seen or path.startswith("/v1"):
+                continue
+            seen.add(path)
+            answer = client.get(path)
+            assert answer.status_code == 200, (base, path)
+            weight += len(answer.content)
+            if path.endswith(".js") and "leaflet" not in path:
+                assert "javascript" in answer.headers["content-type"]
+                todo.append((path, answer.text))
+    assert len(seen) >= 9
+    assert weight < 600_000
+    assert "https://" not in page.text

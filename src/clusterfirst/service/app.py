@@ -24,6 +24,7 @@ from clusterfirst.service.settings import ServiceSettings
 from clusterfirst.service.store import Store
 
 PAGE = Path(__file__).parent / "page"
+LEAFLET = Path(__file__).parent.parent / "files" / "leaflet"
 FORGET_EVERY = 3600.0  # seconds
 
 
@@ -55,6 +56,7 @@ def create_app(settings: ServiceSettings) -> Guard:
     guard = Guard(app, settings)
     _add_root_routes(app, guard)
     app.mount("/page", StaticFiles(directory=PAGE))
+    app.mount("/leaflet", StaticFiles(directory=LEAFLET))
     app.add_exception_handler(ClusterfirstError, _as_problem)
     app.add_exception_handler(HTTPException, _as_problem)
     return guard

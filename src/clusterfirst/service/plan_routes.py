@@ -12,11 +12,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from clusterfirst.files.json_files import Checker
+from clusterfirst.problem.errors import Problem
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
 from clusterfirst.service.desk import Live
 from clusterfirst.service.inputs import CSV, JSON, XLSX, Body, document_of, read_wish
-from clusterfirst.service.plans import FORMATS, Plans, dumps, recent_plans
+from clusterfirst.service.plans import (
+    FORMATS,
+    STAGES_SECONDS,
+    Plans,
+    best_so_far,
+    dumps,
+    recent_plans,
+)
+from clusterfirst.service.problems import Refusal
 from clusterfirst.service.replan import read_changes
 from clusterfirst.service.requests import key_of, plans_of, preferred_wait, read_body
 from clusterfirst.service.store import digest
@@ -127,10 +136,9 @@ async def _events(plans: Plans, plan: str) -> AsyncIterator[str]:
     live, told, quiet = plans.desk.live.get(plan), 0, time.monotonic()
     while live is not None and not live.over:
         if len(live.history) > told and live.best is not None:
-            ids, best = live.instance.ids, live.best
             points, told = live.history[told:], len(live.history)
-            routes = [[ids[c] for c in route] for route in best]
-            news = {**points[-1], "points": points, "routes": routes}
+            found = await run_in_threadpool(best_so_far, live)
+            news = {**found, "seconds": points[-1]["seconds"], "points": points}
             yield f"event: improvement\ndata: {dumps(news)}\n\n"
             quiet = time.monotonic()
             await asyncio.sleep(TICK)
@@ -196,6 +204,31 @@ async def replan(plan: str, request: Request) -> Response:
         return plans.ask(changes.wish, parent=row, start=start)
 
     return await _answer(request, await run_in_threadpool(write_down))
+
+
+@router.post(
+    "/{plan}/quote",
+    responses=schemas.answers(200),
+    openapi_extra=schemas.body({"type": "object"}, schemas.QUOTE_EXAMPLE),
+)
+async def quote(plan: str, request: Request) -> JSONResponse:
+    """What a new order would cost on every route of this plan, the cheapest first."""
+    body, plans = await read_body(request), plans_of(request)
+    return JSONResponse(await run_in_threadpool(plans.quote, plan, body))
+
+
+@router.get("/{plan}/stages", responses=schemas.answers(200))
+async def stages(plan: str, request: Request) -> JSONResponse:
+    """The seed of each route and how sure the network is of each customer."""
+    plans = plans_of(request)
+    plans.desk.require_room()
+    live = await run_in_threadpool(plans.look_inside, plan)
+    await live.wait(STAGES_SECONDS)
+    if live.status != "done":
+        problems = live.answer.get("problems")
+        rule = problems[0]["rule"] if problems else "no answer in time"
+        raise Refusal(Problem("E511", "stages", rule=rule))
+    return JSONResponse({k: v for k, v in live.answer.items() if k != "history"})
 
 
 @router.get("/{plan}/explain/{customer:path}", responses=schemas.answers(200))

@@ -11,12 +11,11 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from clusterfirst.files import instance_document, write_solution
 from clusterfirst.files.by_suffix import SOLUTION_SUFFIXES
@@ -26,11 +25,26 @@ from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service.desk import Desk, Live
-from clusterfirst.service.inputs import Wish, nameless, solve_options
+from clusterfirst.service.inputs import (
+    Body,
+    Wish,
+    document_of,
+    nameless,
+    solve_options,
+)
+from clusterfirst.service.moves import (
+    figures,
+    moved_to,
+    offers,
+    row_of,
+    saved_without,
+    unused_name,
+)
 from clusterfirst.service.problems import Refusal, unknown_plan
+from clusterfirst.service.replan import with_changes
 from clusterfirst.service.settings import ServiceSettings
 from clusterfirst.service.store import PlanRow, Store, digest, new_id
-from clusterfirst.service.worker import Task
+from clusterfirst.service.worker import Look, Task
 from clusterfirst.solving.explaining.explain import Explanation, explain
 from clusterfirst.solving.solver import default_time_limit
 
@@ -45,6 +59,9 @@ MEDIA_TYPES = {
     "svg": "image/svg+xml",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
+QUOTE_KEYS = {"lat", "lon", "x", "y", "demand"}
+MODEL = "general"  # asked for the stages of a plan
+STAGES_SECONDS = 60.0
 FORMATS = [f for f in MEDIA_TYPES if f".{f}" in SOLUTION_SUFFIXES]
 
 
@@ -165,25 +182,12 @@ class Plans:
             body = {k: v for k, v in row.answer.items() if k != "status"}
             body["statement"] = row.answer.get("status", "")
             if row.answer.get("routes"):
-                body |= self.figures(*self.solution(row))
+                body |= figures(*self.solution(row))
             return {**head, **body}
         if live is None:  # finished in between: the next look finds it
             return {**head, "history": []}
         head |= {"status": live.status, "history": list(live.history)}
-        if live.best is not None:
-            solution = Solution(live.best)
-            head |= solution_document(live.instance, solution)
-            head |= self.figures(live.instance, solution)
-        return head
-
-    @staticmethod
-    def figures(instance: Instance, solution: Solution) -> dict[str, Any]:
-        """What a dispatcher asks of each route: its length and its stops."""
-        lengths = [
-            float(instance.lengths((0, *route), (*route, 0)).sum())
-            for route in solution.routes
-        ]
-        return {"lengths": lengths, "customers": instance.num_customers}
+        return head if live.best is None else head | best_so_far(live)
 
     def export(self, plan: str, suffix: str) -> tuple[bytes, str]:
         """The routes as a file, and its media type."""
@@ -263,7 +267,7 @@ class Plans:
         ]
         others.sort(key=lambda o: (not o["fits"], o["price"]))
         alone = float(
-            2 * instance.lengths(0, at + 1) - _saved(instance, solution, at + 1)
+            2 * instance.lengths(0, at + 1) - saved_without(instance, solution, at + 1)
         )
         return {
             "customer": customer,
@@ -276,6 +280,21 @@ class Plans:
             "others": others,
         }
 
+    def quote(self, plan: str, body: Body) -> dict[str, Any]:
+        """The price of a new order on every route, and on one of its own."""
+        old, solution = self.solution(self.row(plan))
+        place = {"id": unused_name(old.ids), **document_of(body, QUOTE_KEYS)}
+        instance = with_changes(old, [place], set(), self.limits)
+        return {"unit": old.unit, "offers": offers(instance, solution)}
+
+    def look_inside(self, plan: str) -> Live:
+        """Ask the network about the routes of a plan."""
+        instance, solution = self.solution(self.row(plan))
+        look = Look(instance, solution, MODEL)
+        live = Live(new_id(), look, STAGES_SECONDS, saved=False)
+        self.desk.submit(live)
+        return live
+
     def _explained(self, plan: str) -> Explanation:
         if not hasattr(self, "_explanations"):
             self._explanations = lru_cache(maxsize=8)(
@@ -284,58 +303,18 @@ class Plans:
         return self._explanations(plan)
 
 
-def moved_to(
-    instance: Instance, solution: Solution, customer: str, route: int | None
-) -> Solution:
-    """The routes with a customer at the cheapest place of another route."""
-    c = row_of(instance, customer)
-    routes = [[r for r in stops if r != c] for stops in solution.routes]
-    if route is None:
-        routes.append([c])
-    elif not 1 <= route <= len(routes):
-        rule = f"1 to {len(routes)}, or null for a route of its own"
-        raise InputError(Problem("E404", "route", str(route), rule))
-    else:
-        stops = routes[route - 1]
-        path, onward = np.array([0, *stops]), np.array([*stops, 0])
-        extra = (
-            instance.lengths(path, c)
-            + instance.lengths(c, onward)
-            - instance.lengths(path, onward)
-        )
-        stops.insert(int(extra.argmin()), c)
-    return Solution(stops for stops in routes if stops)
-
-
-def row_of(instance: Instance, customer: str) -> int:
-    """The row of a customer's id."""
-    try:
-        row = instance.ids.index(customer)
-    except ValueError:
-        row = 0
-    if row == 0:
-        rule = "the plan has no such customer"
-        raise Refusal(Problem("E813", "customer", customer, rule))
-    return row
-
-
-def _saved(instance: Instance, solution: Solution, c: int) -> float:
-    """What a route gets shorter without a customer."""
-    route = next(route for route in solution.routes if c in route)
-    stops = (0, *route, 0)
-    at = stops.index(c)
-    a, b = stops[at - 1], stops[at + 1]
-    return float(
-        instance.lengths(a, c) + instance.lengths(c, b) - instance.lengths(a, b)
-    )
+def best_so_far(live: Live) -> dict[str, Any]:
+    """The routes of a plan that runs, judged like any others."""
+    assert live.best is not None
+    solution = Solution(live.best)
+    document = solution_document(live.instance, solution)
+    return document | figures(live.instance, solution)
 
 
 def _after(
     row: PlanRow, parent: PlanRow, origin: str, answer: dict[str, Any] | None = None
 ) -> PlanRow:
     """A plan as the next version of another one; with an answer it is done."""
-    from dataclasses import replace
-
     changed = replace(
         row,
         parent=parent.id,

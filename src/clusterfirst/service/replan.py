@@ -34,9 +34,6 @@ class Changes:
 
 def read_changes(body: Body, old: Instance, limits: ServiceLimits) -> Changes:
     """The instance with orders added (or given anew, by id) and removed."""
-    if old.metric == "matrix":
-        rule = "new orders need distances; send a new plan with the whole matrix"
-        raise Refusal(Problem("E511", "plan", "a matrix", rule))
     document = document_of(body, KEYS)
     check = Checker()
     gone = {
@@ -44,20 +41,27 @@ def read_changes(body: Body, old: Instance, limits: ServiceLimits) -> Changes:
         for i, name in enumerate(check.items(document.get("remove", []), "remove"))
     }
     added = check.items(document.get("add", []), "add")
-    new = {_id_of(check, place, i) for i, place in enumerate(added)}
+    gone |= {_id_of(check, place, i) for i, place in enumerate(added)} & set(old.ids)
     for name in sorted(gone - set(old.ids[1:])):
         check.complain("E813", "remove", name, "the plan has no such customer")
     check.stop_if_wrong()
+    options = document.get("options", {})
+    instance = with_changes(old, added, gone, limits)
+    return Changes(Wish(instance, solve_options(options, limits), options))
+
+
+def with_changes(
+    old: Instance, added: list[Any], gone: set[str], limits: ServiceLimits
+) -> Instance:
+    """An instance with customers added and others left out."""
+    if old.metric == "matrix":
+        rule = "new orders need distances; send a new plan with the whole matrix"
+        raise Refusal(Problem("E511", "plan", "a matrix", rule))
     whole: dict[str, Any] = instance_document(old)
     whole.pop("city", None)  # its rows are no longer those of the city's day
-    whole["customers"] = [
-        place for place in whole["customers"] if place["id"] not in gone | new
-    ] + added
-    options = document.get("options", {})
-    wish = Wish(
-        instance_of(whole, limits.of_files), solve_options(options, limits), options
-    )
-    return Changes(wish)
+    kept = [place for place in whole["customers"] if place["id"] not in gone]
+    whole["customers"] = kept + added
+    return instance_of(whole, limits.of_files)
 
 
 def _id_of(check: Checker, place: Any, i: int) -> str:

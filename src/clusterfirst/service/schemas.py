@@ -31,6 +31,7 @@ CHECK_EXAMPLE = {
     "routes": [["north", "north-east"], ["east", "south"], ["west"]],
 }
 MOVE_EXAMPLE = {"customer": "north", "route": 1, "apply": False}
+QUOTE_EXAMPLE = {"lat": 51.06, "lon": 3.73, "demand": 1}
 REPLAN_EXAMPLE = {
     "add": [{"id": "new", "lat": 51.06, "lon": 3.73, "demand": 1}],
     "remove": ["west"],

@@ -36,6 +36,30 @@ class Task:
     start: Sequence[Sequence[int]] | None = None
 
 
+@dataclass(frozen=True)
+class Look:
+    """A question to the network: what it thinks of a plan."""
+
+    instance: Instance
+    solution: Solution
+    model: str
+
+    def answer(self) -> dict[str, Any]:
+        """Seeds by route, and how sure the transport plan is of each customer."""
+        from clusterfirst.solving.explaining.explain import explain
+
+        found = explain(self.instance, self.solution, self.model, borrow=True)
+        assert found.network is not None
+        ids, network = self.instance.ids, found.network
+        own = network.plan[range(len(found.vehicle)), found.vehicle]
+        return {
+            "model": network.model,
+            "seeds": [ids[seed] if seed else None for seed in network.seeds.tolist()],
+            "shares": dict(zip(ids[1:], own.round(4).tolist(), strict=True)),
+            "confident": int(network.confident.sum()),
+        }
+
+
 class _Search:
     """One search as its parent sees it; the stop signal never cuts a message."""
 
@@ -63,10 +87,15 @@ class _Search:
         if self.stopped:
             raise KeyboardInterrupt
 
-    def run(self, task: Task) -> tuple[Any, ...]:
+    def run(self, task: Task | Look) -> tuple[Any, ...]:
         """Search and return the message that ends it."""
         from clusterfirst.solving.solver import solve
 
+        if isinstance(task, Look):
+            try:
+                return "done", task.answer()
+            except ClusterfirstError as error:
+                return "failed", list(error.problems)
         self.began, self.told, self.best, self.stopped = (
             time.perf_counter(),
             0.0,

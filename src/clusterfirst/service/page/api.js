@@ -46,7 +46,7 @@ function note(method, path, body, type) {
     words.push(`-H 'Content-Type: ${type || "application/json"}'`);
     const text = type ? "" : JSON.stringify(body);
     const short = text && text.length < 400;
-    words.push(short ? `--data '${text.replaceAll("'", "'\\''")}'` : "--data-binary @body" + (type ? ".csv" : ".json"));
+    words.push(short ? `--data '${text.replaceAll("'", "'\\''")}'` : `--data-binary @body${type?.includes("csv") ? ".csv" : type?.includes("sheet") ? ".xlsx" : ".json"}`);
   }
   const content = body === undefined ? null : type ? body : JSON.stringify(body, null, 1);
   journal.unshift({ command: words.join(" \\\n  "), content });

@@ -59,6 +59,7 @@ function renderView() {
   const top = $("view").scrollTop;
   const held = document.activeElement?.closest?.("#view") ? document.activeElement : null;
   if (held && held.matches("input, select") && state.tab === state.shown) return; // never under somebody's fingers
+  if (state.tab !== state.shown) map.set({ hovered: null });
   $("view").replaceChildren(VIEWS[state.tab](state, act));
   $("view").scrollTop = state.tab === state.shown ? top : 0;
   state.shown = state.tab;
@@ -134,7 +135,7 @@ function setPlan(plan) {
 
 function clearDetails() {
   Object.assign(state, { selected: null, why: null, quote: null, compare: null });
-  map.set({ selected: null, moved: new Set(), stage: "tours", seeds: [], hovered: null });
+  map.set({ selected: null, fresh: null, moved: new Set(), stage: "tours", seeds: [], hovered: null });
   $("stages").hidden = true;
 }
 
@@ -146,7 +147,10 @@ async function remember() {
 // --- acting ---------------------------------------------------------------------
 
 const act = {
-  tab(key) { state.tab = key; render(); },
+  tab(key) {
+    state.tab = key;
+    render();
+  },
   field(name, value) {
     state.fields[name] = value;
     clearTimeout(act.timer);
@@ -198,7 +202,7 @@ const act = {
       await follow(`/v1/plans/${plan.id}/events`, (kind, data) => {
         if (kind === "done") return setPlan(data);
         points = points.concat(data.points);
-        setPlan({ ...plan, ...act.figures(data.routes), cost: data.cost, history: points, status: "running" });
+        setPlan({ ...plan, ...data, history: points, status: "running" });
         render();
         return undefined;
       });
@@ -210,14 +214,6 @@ const act = {
     await remember();
     render();
   }),
-
-  // Loads of routes that are still being improved; lengths come with the plan.
-  figures(routes) {
-    const { instance } = state;
-    const loads = routes.map((route) => route.reduce((sum, id) => sum + state.demand.get(id), 0));
-    const unit = instance.depot.lat !== undefined ? "km" : "";
-    return { routes, loads, lengths: routes.map((route) => map.measure(route)), unit, capacity: instance.capacity, customers: instance.customers.length };
-  },
 
   stop: guarded(async () => { if (state.running) await call("DELETE", `/v1/plans/${state.running.id}`); }),
 
@@ -250,7 +246,7 @@ const act = {
 
   select: guarded(async (id) => {
     Object.assign(state, { selected: id, quote: null });
-    map.set({ selected: id });
+    map.set({ selected: id, fresh: null });
     map.centre(id);
     if (state.plan && !state.running && state.place.has(id)) {
       state.why = await call("GET", `/v1/plans/${state.plan.id}/explain/${encodeURIComponent(id)}`);
@@ -312,6 +308,7 @@ const act = {
     const demand = [...state.demand.values()].sort((a, b) => a - b)[Math.floor(state.demand.size / 2)] ?? 1;
     state.quote = { at: map.degrees ? { lat: round(at.lat), lon: round(at.lng) } : { x: round(at.lng), y: round(at.lat) }, demand, id: `new ${state.instance.customers.length + 1}` };
     state.tab = "why";
+    map.set({ fresh: at, selected: null });
     await act.quote();
   }),
   quote: guarded(async () => {

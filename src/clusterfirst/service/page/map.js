@@ -1,6 +1,6 @@
 // The map: Leaflet moves it, one canvas draws routes, arrows and numbered stops.
 
-const NUMBERS_UP_TO = 260; // visible stops; more than that are dots
+const NUMBERED_FROM = 7; // pixels of radius; smaller stops are dots
 const REACH = 12; // pixels around the pointer
 
 export function colour(route) {
@@ -105,12 +105,15 @@ export class RouteMap {
   draw(pen, bounds) {
     const points = this.points = this.places.map((p) => this.map.latLngToLayerPoint(p.at));
     const seen = points.reduce((n, p) => n + (bounds.contains(p) ? 1 : 0), 0);
-    this.large = seen / 2.2 <= NUMBERS_UP_TO;
+    const size = bounds.getSize();
+    this.radius = Math.max(2.6, Math.min(9, Math.sqrt((size.x * size.y) / Math.max(seen, 1)) / 6.5));
+    this.large = this.radius >= NUMBERED_FROM;
     if (this.look.stage === "tours") this.drawRoutes(pen, points);
     if (this.look.stage === "clusters" || this.look.stage === "plan") this.drawStars(pen, points);
     this.drawStops(pen, points, bounds);
     if (this.look.stage !== "tours") this.drawSeeds(pen, points);
     this.drawDepot(pen, points[0]);
+    if (this.look.fresh) this.drawFresh(pen, this.map.latLngToLayerPoint(this.look.fresh));
   }
 
   faint(r) { return this.look.hovered !== null && this.look.hovered !== r; }
@@ -175,7 +178,7 @@ export class RouteMap {
 
   drawStops(pen, points, bounds) {
     const paper = css("--paper"), muted = css("--muted"), accent = css("--accent");
-    const radius = this.large ? 9 : 3.2;
+    const { radius } = this;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (let row = 1; row < points.length; row++) {
@@ -194,7 +197,7 @@ export class RouteMap {
         pen.strokeStyle = paper;
         pen.stroke();
         pen.fillStyle = paper;
-        pen.font = `600 ${k + 1 > 99 ? 8 : 10}px system-ui, sans-serif`;
+        pen.font = `600 ${(k + 1 > 99 ? 0.9 : 1.15) * radius}px system-ui, sans-serif`;
         pen.fillText(k + 1, p.x, p.y + 0.5);
       }
       if (this.look.moved.has(this.places[row].id) || this.look.selected === this.places[row].id) {
@@ -233,6 +236,16 @@ export class RouteMap {
     pen.lineTo(p.x + 9, p.y - 2); pen.lineTo(p.x + 9, p.y + 8);
     pen.closePath();
     pen.fill();
+    pen.stroke();
+  }
+
+  drawFresh(pen, p) {
+    pen.strokeStyle = css("--accent");
+    pen.lineWidth = 2.5;
+    pen.beginPath();
+    pen.arc(p.x, p.y, 8, 0, 7);
+    pen.moveTo(p.x - 4, p.y); pen.lineTo(p.x + 4, p.y);
+    pen.moveTo(p.x, p.y - 4); pen.lineTo(p.x, p.y + 4);
     pen.stroke();
   }
 

@@ -85,7 +85,7 @@ function iconUpload() {
 // --- lists --------------------------------------------------------------------
 
 const stopRow = (state, act, id, r, k, extra = {}) => h("button", {
-  class: "stop", draggable: "true", "data-id": id, "aria-current": state.selected === id ? "true" : undefined,
+  class: "stop-row", draggable: "true", "data-id": id, "aria-current": state.selected === id ? "true" : undefined,
   onclick: () => act.select(id), ondragstart: (e) => { e.dataTransfer.setData("text/plain", id); act.drag(id); }, ondragend: () => act.dragEnd(), ...extra,
 }, h("span", { class: "at", text: k + 1 }), h("span", { text: id }), h("span", { class: "muted", text: plain(state.demand.get(id) ?? 0) }));
 
@@ -107,7 +107,7 @@ function vehicleCard(state, act, route, r) {
   const fill = plan.loads[r] / plan.capacity;
   const bar = h("i");
   bar.style.width = `${Math.min(100, 100 * fill)}%`;
-  const card = h("li", { class: "vehicle", route: r, "data-route": r, onmouseenter: () => act.hover(r), onmouseleave: () => act.hover(null) },
+  const card = h("li", { class: "vehicle", route: r, "data-route": r, onmouseenter: () => matchMedia("(hover: hover)").matches && act.hover(r), onmouseleave: () => act.hover(null) },
     h("button", { "aria-expanded": String(open), onclick: () => act.toggle(r) },
       h("span", { class: "dot" }), h("b", { text: vehicle(state, r) }),
       h("span", { class: "facts", text: `${route.length} stops · ${length(plan.lengths[r], plan.unit)}` }),
@@ -129,7 +129,7 @@ export function stopsView(state, act) {
       h("table", {}, h("thead", {}, h("tr", {}, h("th", { text: "Stop" }), h("th", { text: "Vehicle" }), h("th", { class: "n", text: "At" }), h("th", { class: "n", text: "Demand" }))),
         h("tbody", {}, found.slice(0, 400).map((id) => {
           const [r, k] = state.place.get(id) ?? [null, null];
-          return h("tr", {}, h("td", {}, h("button", { class: "link", onclick: () => act.select(id), text: id })), h("td", { text: r === null ? "–" : vehicle(state, r) }), h("td", { class: "n", text: r === null ? "–" : k + 1 }), h("td", { class: "n", text: plain(state.demand.get(id)) }));
+          return h("tr", {}, h("td", {}, h("button", { class: "link", onclick: () => act.select(id), text: id })), h("td", {}, r === null ? "–" : named(state, r)), h("td", { class: "n", text: r === null ? "–" : k + 1 }), h("td", { class: "n", text: plain(state.demand.get(id)) }));
         }))),
       found.length > 400 ? h("p", { class: "muted", text: "The first 400; search for the others." }) : "");
   };
@@ -149,20 +149,21 @@ export function whyView(state, act) {
   const lines = [
     `Stop ${own[1] + 1} of ${plan.routes[own[0]].length} on ${vehicle(state, own[0])}, which carries ${plain(why.load)} of ${plain(why.capacity)}.`,
     best ? (best.price >= 0 ? `The next best is ${vehicle(state, best.route - 1)}: ${price(best.price, unit)}.` : `${vehicle(state, best.route - 1)} would be shorter by ${length(-best.price, unit)}.`) : "No other vehicle has room for it.",
-    `A vehicle of its own: ${price(why.alone, unit)}.`,
   ];
   return h("div", { class: "stack" },
     h("h2", {}, `Stop ${why.customer} `, h("span", { class: "muted", text: `· demand ${plain(why.demand)}` })),
     why.sentences ? why.sentences.map((s) => h("p", { text: s })) : lines.map((s) => h("p", { text: s })),
-    offerTable(state, why.others, unit, (r) => act.move(why.customer, r), "Move"),
+    offerTable(state, [...why.others, { route: null, price: why.alone, fits: true }].sort((a, b) => b.fits - a.fits || a.price - b.price), unit, (r) => act.move(why.customer, r), "Move"),
     h("button", { onclick: () => act.remove(why.customer), text: "Take this order out" }));
 }
+
+const named = (state, r) => [h("span", { class: "dot", route: r ?? undefined }), r === null ? "A new vehicle" : vehicle(state, r)];
 
 function offerTable(state, offers, unit, go, word) {
   return h("table", { id: "offers" }, h("thead", {}, h("tr", {}, h("th", { text: "Vehicle" }), h("th", { class: "n", text: "Price" }), h("th"))),
     h("tbody", {}, offers.slice(0, 60).map((o) => {
       const r = o.route === null ? null : o.route - 1;
-      return h("tr", { class: o.fits ? "" : "out" }, h("td", {}, r === null ? "A new vehicle" : vehicle(state, r)), h("td", { class: "n", text: price(o.price, unit) }),
+      return h("tr", { class: o.fits ? "" : "out" }, h("td", {}, named(state, r)), h("td", { class: "n", text: price(o.price, unit) }),
         h("td", { class: "n" }, o.fits ? h("button", { onclick: () => go(r), "aria-label": `${word} to ${r === null ? "a new vehicle" : vehicle(state, r)}`, text: word }) : "full"));
     })));
 }
@@ -193,7 +194,7 @@ export function compareView(state, act) {
       picked.fresh.length ? h("p", { text: `New: ${picked.fresh.slice(0, 12).join(", ")}${picked.fresh.length > 12 ? " …" : ""}` }) : null,
       picked.gone.length ? h("p", { text: `Gone: ${picked.gone.slice(0, 12).join(", ")}${picked.gone.length > 12 ? " …" : ""}` }) : null,
       picked.moved.length ? h("table", {}, h("thead", {}, h("tr", {}, h("th", { text: "Stop" }), h("th", { text: "Was with" }), h("th", { text: "Is with" }))),
-        h("tbody", {}, picked.moved.slice(0, 300).map((m) => h("tr", {}, h("td", {}, h("button", { class: "link", onclick: () => act.select(m.id), text: m.id })), h("td", { text: m.from === null ? "another" : vehicle(state, m.from) }), h("td", { text: vehicle(state, m.to) }))))) : null,
+        h("tbody", {}, picked.moved.slice(0, 300).map((m) => h("tr", {}, h("td", {}, h("button", { class: "link", onclick: () => act.select(m.id), text: m.id })), h("td", {}, m.from === null ? "another" : named(state, m.from)), h("td", {}, named(state, m.to)))))) : null,
     ] : h("p", { class: "muted", text: "What moved, what is new, and what it costs." }));
 }
 

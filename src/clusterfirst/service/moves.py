@@ -1,0 +1,90 @@
+"""Customers on other routes: the routes that would be, judged like any others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.service.problems import Refusal
+
+
+def moved_to(
+    instance: Instance, solution: Solution, customer: str, route: int | None
+) -> Solution:
+    """The routes with a customer at the cheapest place of another route."""
+    c = row_of(instance, customer)
+    routes = [[r for r in stops if r != c] for stops in solution.routes]
+    if route is None:
+        routes.append([c])
+    elif not 1 <= route <= len(routes):
+        rule = f"1 to {len(routes)}, or null for a route of its own"
+        raise InputError(Problem("E404", "route", str(route), rule))
+    else:
+        stops = routes[route - 1]
+        path, onward = np.array([0, *stops]), np.array([*stops, 0])
+        extra = (
+            instance.lengths(path, c)
+            + instance.lengths(c, onward)
+            - instance.lengths(path, onward)
+        )
+        stops.insert(int(extra.argmin()), c)
+    return Solution(stops for stops in routes if stops)
+
+
+def row_of(instance: Instance, customer: str) -> int:
+    """The row of a customer's id."""
+    try:
+        row = instance.ids.index(customer)
+    except ValueError:
+        row = 0
+    if row == 0:
+        rule = "the plan has no such customer"
+        raise Refusal(Problem("E813", "customer", customer, rule))
+    return row
+
+
+def saved_without(instance: Instance, solution: Solution, c: int) -> float:
+    """What a route gets shorter without a customer."""
+    route = next(route for route in solution.routes if c in route)
+    stops = (0, *route, 0)
+    at = stops.index(c)
+    a, b = stops[at - 1], stops[at + 1]
+    return float(
+        instance.lengths(a, c) + instance.lengths(c, b) - instance.lengths(a, b)
+    )
+
+
+def offers(instance: Instance, solution: Solution) -> list[dict[str, Any]]:
+    """What the last customer, who is on no route yet, would cost on each of them."""
+    new = instance.num_customers
+    alone = Solution((*solution.routes, (new,)))
+    found: list[dict[str, Any]] = []
+    for route in [None, *range(1, len(solution.routes) + 1)]:
+        verdict = judge(instance, moved_to(instance, alone, instance.ids[new], route))
+        found.append({"route": route, "price": verdict.cost, "fits": verdict.feasible})
+    before = sum(figures(instance, solution)["lengths"])
+    for offer in found:
+        offer["price"] -= before
+    return sorted(found, key=lambda offer: (not offer["fits"], offer["price"]))
+
+
+def unused_name(ids: Sequence[str]) -> str:
+    """A name that no customer has."""
+    name = "new order"
+    while name in ids:
+        name += "'"
+    return name
+
+
+def figures(instance: Instance, solution: Solution) -> dict[str, Any]:
+    """What a dispatcher asks of each route: its length and its stops."""
+    lengths = [
+        float(instance.lengths((0, *route), (*route, 0)).sum())
+        for route in solution.routes
+    ]
+    return {"lengths": lengths, "customers": instance.num_customers}
