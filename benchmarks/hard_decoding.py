@@ -26,7 +26,7 @@ from clusterfirst.solving.neural import run_network
 from clusterfirst.solving.options import DecodingSettings, NeuralSettings
 from clusterfirst.solving.solver import warm_up
 from clusterfirst.stages.search_state import SearchState
-from clusterfirst.stages.tours.routing import TourSettings, costs, improve
+from clusterfirst.stages.tours.routing import TourSettings, improve
 
 DAYS_SEED = 2026_11
 ASSIGNMENTS = ("exact", "sparse", "hard")
@@ -47,7 +47,7 @@ def decoded(day: Instance, model: str, assign: str, how: str, seconds: float) ->
         return found | {"cost": None}
     never = Deadline.never()
     routes = improve(state.instance, state.best, False, TourSettings(), never)
-    lengths = costs(state.instance, routes).sum()
+    lengths = routes.lengths(state.instance).sum()
     answer = state.details["assignment"]
     return found | {
         "cost": float(lengths),

@@ -67,8 +67,7 @@ def test_rows_are_mapped_both_ways() -> None:
     form = canonical(day)
     routes = [list(range(1, 31)), list(range(31, 61))]
     there = form.from_given(routes)
-    back = form.to_given([np.array(route) for route in there])
-    assert [route.tolist() for route in back] == routes
+    assert form.to_given(there).lists() == routes
     assert form.instance.distances[1, 0] == day.distances[form.order[1], 0]
     result = solve(day, OPTIONS["network"])
     scores, labels = result.details["scores"], result.details["labels"]

@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.stages.tours.routing import (
-    MAX_BLOCK,
-    TourSettings,
-    costs,
-    members,
-    tours,
-)
+from clusterfirst.stages.routes import Routes
+from clusterfirst.stages.tours.routing import MAX_BLOCK, TourSettings, tours
 from clusterfirst.stages.tours.tsp import solve_blocks
 
 
@@ -147,11 +142,17 @@ def test_very_long_tours_stay_complete_and_short() -> None:
     assert verdict.cost < 0.95 * np.sqrt(n)  # optimal is about 0.7124 sqrt(n A)
 
 
-def test_members_and_costs_agree_with_the_judge() -> None:
-    """Grouping by label loses nobody, and route lengths add up to the judge's cost."""
+def test_routes_agree_with_the_judge() -> None:
+    """Grouping by label loses nobody; lengths and loads are the judge's."""
     instance = instance_of(np.random.default_rng(9).random((50, 2)))
     labels = np.random.default_rng(10).integers(0, 9, 49)
-    groups = members(labels)
-    assert sorted(np.concatenate(groups).tolist()) == list(range(1, 50))
-    verdict = judge(instance, Solution(g.tolist() for g in groups))
-    assert costs(instance, groups).sum() == pytest.approx(verdict.cost)
+    routes = Routes.of_labels(labels)
+    assert sorted(routes.stops.tolist()) == list(range(1, 50))
+    assert [sorted(r) for r in routes.lists()] == routes.lists()
+    verdict = judge(instance, Solution(routes.lists()))
+    assert routes.lengths(instance) == pytest.approx(verdict.lengths)
+    assert routes.sums(instance.demands) == pytest.approx(verdict.loads)
+    again = Routes.of([[], *routes, []])
+    assert [list(route) for route in again] == routes.lists()
+    assert len(again) == len(routes)
+    assert not len(Routes.of([]))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from clusterfirst.evidence.bench import run as bench_run
 from clusterfirst.solving import solver
 from clusterfirst.solving.method import Kind, Method
 from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
 from test_solver import town
 
@@ -42,7 +42,7 @@ def no_answer(state: SearchState) -> None:
 
 def everyone_alone(state: SearchState) -> None:
     """A method whose answer is worse than any safe one."""
-    state.offer([np.array([i]) for i in range(1, state.instance.num_customers + 1)])
+    state.offer(Routes.of([i] for i in range(1, state.instance.num_customers + 1)))
 
 
 def interrupted_early(state: SearchState) -> None:

@@ -17,6 +17,7 @@ from clusterfirst.solving.neural import MIRRORS, _mirrored
 from clusterfirst.solving.options import NeuralSettings
 from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.moved_seeds import centres
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Decoded
 from networks import RELATIVE, SMALL, small_day, small_router
 
@@ -78,7 +79,7 @@ def test_moving_the_seeds_never_makes_it_worse(untrained: Path) -> None:
 
 def test_the_centre_of_a_route_has_the_shortest_star() -> None:
     """One row per route that is not empty, the best of its members by brute force."""
-    routes = [np.arange(1, 21), np.arange(21, 61), np.array([], dtype=np.int64)]
+    routes = Routes.of([range(1, 21), range(21, 61), []])
     found = centres(DAY, Decoded(np.zeros(60, dtype=np.int64), routes, 0.0))
     d = DAY.distances
 
@@ -86,7 +87,7 @@ def test_the_centre_of_a_route_has_the_shortest_star() -> None:
         return float(2 * d[0, s] + sum(d[0, i] + d[i, s] - d[0, s] for i in route))
 
     assert len(found) == 2
-    for seed, route in zip(found.tolist(), routes, strict=False):
+    for seed, route in zip(found.tolist(), routes, strict=True):
         mates = route.tolist()
         assert seed in mates
         assert star(seed, mates) <= min(star(s, mates) for s in mates) * (1 + 1e-12)

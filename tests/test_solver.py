@@ -27,6 +27,7 @@ from clusterfirst.solving.solver import (
     warm_up,
 )
 from clusterfirst.stages.assignment.problem import Assignment, Status
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Scores
 from clusterfirst.stages.search_state import SearchState
 
@@ -201,7 +202,7 @@ def test_a_wrong_answer_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a method breaks the rules, a safe answer and a note come out."""
 
     def forgetful(state: SearchState, *_: object) -> None:
-        state.best, state.best_cost = [np.array([1, 2])], 0.0
+        state.best, state.best_cost = Routes.of([[1, 2]]), 0.0
 
     warm_up()
     monkeypatch.setattr(solver, "_run_method", forgetful)

@@ -19,7 +19,7 @@ from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 if TYPE_CHECKING:
     from clusterfirst.problem.instance import Instance
     from clusterfirst.solving.solver import Result, SolveOptions
-    from clusterfirst.stages.tours.routing import Clusters
+    from clusterfirst.stages.routes import Routes
 
 
 def solve(
@@ -234,7 +234,7 @@ class _Job:
             start, _ = self.reader.solution(self.warm_start, instance, strangers=True)
         began = 0.0
 
-        def improved(cost: float, routes: Clusters) -> None:
+        def improved(cost: float, routes: Routes) -> None:
             document = {
                 "instance": instance.name,
                 "seconds": time.perf_counter() - began,

@@ -15,13 +15,16 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterfirst.learning.experts.engine import pipe_to_parent
 from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
 from clusterfirst.solving.options import SolveOptions
+
+if TYPE_CHECKING:
+    from clusterfirst.stages.routes import Routes
 
 STOP = signal.SIGUSR1
 BETWEEN = 0.03  # seconds between two reports of better routes
@@ -75,10 +78,10 @@ class _Search:
         if self.searching and not self.sending:
             raise KeyboardInterrupt
 
-    def better(self, cost: float, routes: Sequence[Any]) -> None:
+    def better(self, cost: float, routes: Routes) -> None:
         """Report routes, but not more often than anybody looks."""
         self.sending = True
-        self.best = [route.tolist() for route in routes]
+        self.best = routes.lists()
         now = time.perf_counter()
         if now - self.told >= BETWEEN:
             self.told = now

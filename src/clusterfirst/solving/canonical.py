@@ -9,13 +9,14 @@ divided by their greatest common divisor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Scores
 
 
@@ -27,14 +28,13 @@ class Canonical:
     instance: Instance
     order: IntArray  # (n + 1,) row of the given instance for each row of this one
 
-    def to_given(self, routes: Iterable[IntArray]) -> list[IntArray]:
+    def to_given(self, routes: Routes) -> Routes:
         """Routes in the rows of the given instance."""
-        return [self.order[route] for route in routes]
+        return routes.renamed(self.order)
 
-    def from_given(self, routes: Iterable[Iterable[int]]) -> list[list[int]]:
+    def from_given(self, routes: Iterable[Sequence[int]]) -> Routes:
         """Routes of the given instance in our rows."""
-        place = np.argsort(self.order).tolist()
-        return [[place[row] for row in route] for route in routes]
+        return Routes.of(routes).renamed(np.argsort(self.order))
 
     def details_to_given(self, details: dict[str, Any]) -> dict[str, Any]:
         """What a decoding left, in the rows of the given instance."""

@@ -21,9 +21,10 @@ from clusterfirst.stages.assignment.packing import packing_bound, repair
 from clusterfirst.stages.assignment.problem import Assignment, AssignProblem
 from clusterfirst.stages.assignment.relaxation import EXACT_UP_TO
 from clusterfirst.stages.assignment.spare_vehicles import only_open, open_vehicles
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Decoded, Scores, ScoreStream
 from clusterfirst.stages.search_state import SearchState, fleet_limit
-from clusterfirst.stages.tours.routing import QUICK, improve, members
+from clusterfirst.stages.tours.routing import QUICK, improve
 
 SEARCH_ROUNDS = 2  # many quick assignments beat few thorough ones
 
@@ -114,7 +115,8 @@ def decode(
             labels = repaired
             forced = len(labels) if near is None else int((labels != near).sum())
     with state.stage("tours"):
-        routes = improve(instance, members(labels), True, QUICK, state.deadline)
+        clusters = Routes.of_labels(labels)
+        routes = improve(instance, clusters, True, QUICK, state.deadline)
     before = state.best_cost
     cost = state.offer(routes)
     if cost < before:

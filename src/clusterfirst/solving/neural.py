@@ -20,6 +20,7 @@ from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.solving.decoding import fleets, run_stream
 from clusterfirst.solving.options import NeuralSettings, SolveOptions
 from clusterfirst.stages.moved_seeds import centres
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Decoded, Scores, ScoreStream
 from clusterfirst.stages.search_state import SearchState, fleet_limit
 
@@ -66,9 +67,9 @@ def _recombine(state: SearchState, found: list[Decoded]) -> None:
     if not found:
         return
     with state.stage("pool"):
-        answers = [[route.tolist() for route in shot.routes] for shot in found]
+        answers = [shot.routes.lists() for shot in found]
         routes = recombine(state.instance, answers, state.deadline)
-        cost = state.offer([np.array(route, dtype=np.int64) for route in routes])
+        cost = state.offer(Routes.of(routes))
     best = min(shot.cost for shot in found)
     state.notes.append(
         f"pool of {sum(map(len, answers))} routes from {len(found)} answers: cost "

@@ -8,8 +8,9 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import NotFoundInTimeError
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.assignment.packing import pack
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import fleet_limit
-from clusterfirst.stages.tours.routing import QUICK, Clusters, improve, members
+from clusterfirst.stages.tours.routing import QUICK, improve
 
 
 def some_packing(instance: Instance, deadline: Deadline) -> IntArray | None:
@@ -29,7 +30,7 @@ def some_packing(instance: Instance, deadline: Deadline) -> IntArray | None:
 
 def safe_routes(
     instance: Instance, packed: IntArray | None, deadline: Deadline
-) -> Clusters:
+) -> Routes:
     """Feasible routes whatever happens: the given packing, or next fit by angle."""
     if packed is None:
         order = np.arange(1, instance.num_customers + 1)
@@ -45,4 +46,4 @@ def safe_routes(
                 vehicle, load = vehicle + 1, 0
             packed[row - 1] = vehicle
             load += units
-    return improve(instance, members(packed), True, QUICK, deadline)
+    return improve(instance, Routes.of_labels(packed), True, QUICK, deadline)

@@ -30,9 +30,10 @@ from clusterfirst.solving.options import (
 from clusterfirst.solving.result import Result
 from clusterfirst.solving.safe_start import safe_routes, some_packing
 from clusterfirst.stages.classical.exact import optimal_routes
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.repair import repair_routes
 from clusterfirst.stages.search_state import SearchState
-from clusterfirst.stages.tours.routing import Clusters, TourSettings, improve
+from clusterfirst.stages.tours.routing import TourSettings, improve
 
 __all__ = [
     "ASSIGNMENTS",
@@ -89,7 +90,7 @@ def solve(
     instance: Instance,
     options: SolveOptions | None = None,
     *,
-    on_improvement: Callable[[float, Clusters], None] | None = None,
+    on_improvement: Callable[[float, Routes], None] | None = None,
     start: Sequence[Sequence[int]] | None = None,
 ) -> Result:
     """Plan routes; always a feasible answer that the judge accepted, or an error.
@@ -110,7 +111,7 @@ def solve(
             c, form.to_given(routes)
         )
     if instance.num_customers < 1:
-        state.best, state.proof = [], "nobody to visit"
+        state.best, state.proof = Routes.of([]), "nobody to visit"
         return _judged(state, form, options, interrupted=False)
     startup = warm_up(options.method, options.model)
     return replace(search(state, form, options, start=start), startup=startup)
@@ -181,7 +182,7 @@ def _start_from(
             state.notes.append(f"the warm start could not be repaired: {error}")
             return
         ours = form.from_given(routes)
-        cost = state.offer([np.array(route, dtype=np.int64) for route in ours])
+        cost = state.offer(ours)
         done = "as given" if report.clean else f"after its repair: {report}"
         state.notes.append(f"warm start: cost {cost:.8g} {done}")
 
@@ -229,7 +230,7 @@ def _packing(state: SearchState) -> IntArray | None:
         return some_packing(state.instance, state.deadline)
 
 
-def _safe_start(state: SearchState, packed: IntArray | None) -> Clusters | None:
+def _safe_start(state: SearchState, packed: IntArray | None) -> Routes | None:
     """Routes for a Ctrl-C or a failure, where the method may take long."""
     large = state.instance.num_customers >= SAFE_FIRST
     if state.best is not None or not (large or packed is not None):
@@ -302,13 +303,13 @@ def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> bo
     from clusterfirst.stages.search.polish import PolishSettings, polish
 
     def offer(routes: list[list[int]], cost: float, seconds: float) -> None:
-        state.offer([np.array(route, dtype=np.int64) for route in routes])
+        state.offer(Routes.of(routes))
 
     assert state.best is not None
     with state.stage("polish"):
         settings = PolishSettings(options.seed, options.iterations, options.threads)
-        start = [route.tolist() for route in state.best]
         try:
+            start = state.best.lists()
             note = polish(state.instance, start, settings, deadline, offer).note
         except InputError as error:  # a wrong start: `_judged` will see to it
             note = f"not polished: {error}"
@@ -353,6 +354,5 @@ def _judged(
     )
 
 
-def _solution(form: Canonical, routes: Clusters) -> Solution:
-    given = form.to_given(routes)
-    return Solution(route.tolist() for route in given).canonical()
+def _solution(form: Canonical, routes: Routes) -> Solution:
+    return Solution(form.to_given(routes).lists()).canonical()

@@ -20,8 +20,6 @@ def centres(instance: Instance, found: Decoded) -> IntArray:
     """(K,) the customer of each route whose star is shortest."""
     seeds = []
     for route in found.routes:
-        if not len(route):
-            continue
         around = route
         if len(route) > MAX_STAR:
             around = route[:: -(-len(route) // MAX_STAR)]

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from clusterfirst.problem.instance import FloatArray, IntArray
+from clusterfirst.stages.routes import Routes
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Decoded:
     """What became of some scores: vehicles, routes and their true length."""
 
     labels: IntArray  # (n,)
-    routes: list[IntArray]
+    routes: Routes
     cost: float
     forced: int = 0  # customers the repair had to place: no assignment was found
 

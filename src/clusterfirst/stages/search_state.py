@@ -18,7 +18,7 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
-from clusterfirst.stages.tours.routing import Clusters, costs, fit
+from clusterfirst.stages.routes import Routes
 
 
 def fleet_limit(instance: Instance) -> int:
@@ -35,8 +35,8 @@ class SearchState:
     deadline: Deadline
     seed: int = 0
     iterations: int | None = None  # rounds of the method; None: until the deadline
-    on_improvement: Callable[[float, Clusters], None] | None = None
-    best: Clusters | None = None
+    on_improvement: Callable[[float, Routes], None] | None = None
+    best: Routes | None = None
     best_cost: float = np.inf
     proof: str = ""  # why the best answer is optimal, where that is known
     rounds: int = 0
@@ -80,22 +80,19 @@ class SearchState:
             spent = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
-    def insure(self, routes: Clusters) -> None:
+    def insure(self, routes: Routes) -> None:
         """Keep routes for a Ctrl-C; any answer of the method replaces them."""
-        if len(routes) <= fleet_limit(self.instance) and fit(self.instance, routes):
+        if len(routes) <= fleet_limit(self.instance) and routes.fit(self.instance):
             self.best = routes
 
-    def offer(self, routes: Clusters) -> float:
+    def offer(self, routes: Routes) -> float:
         """Keep routes that serve everyone if they are the best; return their cost.
 
         Routes over the fleet limit or a capacity are refused (cost inf).
         """
-        routes = [route for route in routes if len(route)]
-        if len(routes) > fleet_limit(self.instance):
+        if len(routes) > fleet_limit(self.instance) or not routes.fit(self.instance):
             return np.inf
-        if not fit(self.instance, routes):
-            return np.inf
-        cost = float(costs(self.instance, routes).sum())
+        cost = float(routes.lengths(self.instance).sum())
         if cost < self.best_cost:
             self.best, self.best_cost = routes, cost
             if self.on_improvement is not None:

@@ -138,7 +138,7 @@ def decode(
         return None
     routes = improve(copy, state.best, False, TourSettings(), state.deadline)
     spent = time.perf_counter() - start
-    solution = Solution(route.tolist() for route in routes).canonical()
+    solution = Solution(routes.lists()).canonical()
     return Decoding(state, solution, spent)
 
 

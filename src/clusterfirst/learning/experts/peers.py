@@ -93,13 +93,15 @@ def run_peer(method: str, instance: Instance, settings: HgsSettings) -> Solution
 
 def offer_peer(state: SearchState, method: str) -> None:
     """Offer what the peer finds; a peer without an answer leaves a note."""
+    from clusterfirst.stages.routes import Routes
+
     try:
         with state.stage(method.split(":", maxsplit=1)[0]):
             solution = _answer(state, method)
     except NotFoundInTimeError as error:
         state.notes.append(str(error))
         return
-    state.offer([np.array(route, dtype=np.int64) for route in solution.routes])
+    state.offer(Routes.of(solution.routes))
     state.rounds += 1
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from clusterfirst.problem.clock import Deadline
-from clusterfirst.problem.instance import FloatArray, Instance, IntArray
-from clusterfirst.stages.tours.routing import Clusters, TourSettings, improve
+from clusterfirst.problem.instance import FloatArray, Instance
+from clusterfirst.stages.routes import Routes
+from clusterfirst.stages.tours.routing import TourSettings, improve
 
 FEW = 8  # customers up to which every split is tried
 
 
-def optimal_routes(instance: Instance) -> tuple[Clusters, str] | None:
+def optimal_routes(instance: Instance) -> tuple[Routes, str] | None:
     """Optimal routes and the reason why they are, where that takes milliseconds.
 
     None: the instance is not of these kinds, or nothing fits into its fleet limit.
@@ -29,19 +30,19 @@ def optimal_routes(instance: Instance) -> tuple[Clusters, str] | None:
     rows = np.arange(1, n + 1)
     limit = n if instance.vehicles is None else instance.vehicles
     if int(units[:2].sum()) > instance.capacity_units and n <= limit:
-        return list(rows[:, None]), "no two customers fit in one vehicle"
+        return Routes(rows, np.arange(n + 1)), "no two customers fit in one vehicle"
     # Two routes are no shorter than one through both: true of plain distances, not of
     # rounded ones or of a matrix.
     plain = instance.metric != "matrix" and instance.rounding == "none"
     fits = int(units.sum()) <= instance.capacity_units
     settings = TourSettings()
     if plain and fits and n <= settings.exact:
-        tour = improve(instance, [rows], True, settings, Deadline.never())
+        tour = improve(instance, Routes.of([rows]), True, settings, Deadline.never())
         return tour, "one vehicle holds all, and its tour is the shortest"
     return None
 
 
-def _best_split(instance: Instance) -> Clusters | None:
+def _best_split(instance: Instance) -> Routes | None:
     """The cheapest split into tours; None if the fleet limit allows none."""
     n = instance.num_customers
     everyone = (1 << n) - 1
@@ -69,7 +70,7 @@ def _best_split(instance: Instance) -> Clusters | None:
         if rest and best[k][rest] < best[k - 1][rest]:
             routes.append(_walk(instance, last, taken[k][rest]))
             rest ^= taken[k][rest]
-    return routes
+    return Routes.of(routes)
 
 
 def _tours(instance: Instance) -> tuple[list[float], FloatArray]:
@@ -96,7 +97,7 @@ def _tours(instance: Instance) -> tuple[list[float], FloatArray]:
     return tour, path
 
 
-def _walk(instance: Instance, path: FloatArray, members: int) -> IntArray:
+def _walk(instance: Instance, path: FloatArray, members: int) -> list[int]:
     """The shortest tour of a set, backwards from its last customer."""
     d, route, onward = instance.distances, [], 0
     while members:
@@ -104,4 +105,4 @@ def _walk(instance: Instance, path: FloatArray, members: int) -> IntArray:
         route.append(i + 1)
         members ^= 1 << i
         onward = i + 1
-    return np.array(route[::-1], dtype=np.int64)
+    return route[::-1]

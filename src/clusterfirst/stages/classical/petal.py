@@ -21,8 +21,9 @@ from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.assignment.mip import BinaryProgram, MipSettings, solve_binary
 from clusterfirst.stages.classical.sweep import angular_order, reach, sweep
 from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState, fleet_limit
-from clusterfirst.stages.tours.routing import QUICK, Clusters, costs, improve
+from clusterfirst.stages.tours.routing import QUICK, improve
 
 TWISTS = (0.0, 0.35, -0.35, 0.8, -0.8)  # radians from the depot to the rim
 RINGS = (0.2, 0.3, 0.45, 0.6)  # shares of the customers that count as near
@@ -59,7 +60,7 @@ def petal(state: SearchState) -> None:
         parts = _parts(instance, turn, rng)
         routes = [route for part in parts for route in _ring(state, part)]
         pool.update((tuple(sorted(route.tolist())), route) for route in routes)
-        state.offer(routes)
+        state.offer(Routes.of(routes))
         state.end_round()
     if not small:
         return
@@ -92,7 +93,7 @@ def _near_and_far(instance: Instance, share: float, twist: float) -> list[IntArr
     return [part for part in (order[near], order[~near]) if len(part)]
 
 
-def _ring(state: SearchState, order: IntArray) -> Clusters:
+def _ring(state: SearchState, order: IntArray) -> Routes:
     """Tours of the shortest ring of petals of an order.
 
     A charge per route grows until the number of routes is near its minimum if the
@@ -114,7 +115,8 @@ def _ring(state: SearchState, order: IntArray) -> Clusters:
             break
         charge = max(2 * charge, 0.05 * float(table[:, 0].mean()))
     ends = np.append(cuts[1:], cuts[0] + n)
-    rows = [twice[a:b] for a, b in zip(cuts.tolist(), ends.tolist(), strict=True)]
+    pairs = zip(cuts.tolist(), ends.tolist(), strict=True)
+    rows = Routes.of(twice[a:b] for a, b in pairs)
     with state.stage("tours"):
         return improve(instance, rows, True, QUICK, state.deadline)
 
@@ -215,10 +217,10 @@ def _find_ring(table: Any, starts: int, value: Any, came: Any, best_came: Any) -
     return best_start
 
 
-def _cover(state: SearchState, pool: Clusters) -> Clusters | None:
+def _cover(state: SearchState, pool: list[IntArray]) -> Routes | None:
     """Cheapest routes that serve everyone, started from the best answer so far."""
     n = state.instance.num_customers
-    known = state.best or []
+    known = [] if state.best is None else list(state.best)
     routes = known + pool
     if not routes or state.deadline.passed():
         return None
@@ -230,7 +232,7 @@ def _cover(state: SearchState, pool: Clusters) -> Clusters | None:
         entries = [np.append(rows, n) for rows in entries]
     sizes = np.array([len(rows) for rows in entries])
     program = BinaryProgram(
-        cost=costs(state.instance, routes),
+        cost=Routes.of(routes).lengths(state.instance),
         row_lower=row_lower,
         row_upper=row_upper,
         starts=np.concatenate([[0], np.cumsum(sizes)]),
@@ -248,7 +250,7 @@ def _cover(state: SearchState, pool: Clusters) -> Clusters | None:
     return _served_once(state.instance, picked) if len(everyone) == n else None
 
 
-def _served_once(instance: Instance, routes: Clusters) -> Clusters:
+def _served_once(instance: Instance, routes: list[IntArray]) -> Routes:
     """Take customers out of all routes but the one where they cost least."""
     where: dict[int, list[int]] = {}
     for r, route in enumerate(routes):
@@ -260,7 +262,7 @@ def _served_once(instance: Instance, routes: Clusters) -> Clusters:
             detours = [_detour(instance, kept[r], c) for r in several]
             worst = several.pop(int(np.argmax(detours)))
             kept[worst].remove(c)
-    return [np.array(route, dtype=np.int64) for route in kept if route]
+    return Routes.of(kept)
 
 
 def _detour(instance: Instance, route: list[int], customer: int) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import QUICK, improve
 
@@ -79,7 +80,7 @@ def near_pairs(instance: Instance, most: int) -> tuple[IntArray, FloatArray]:
     return pairs, instance.lengths(pairs[:, 0], pairs[:, 1])
 
 
-def _merged(instance: Instance, pairs: IntArray) -> list[IntArray]:
+def _merged(instance: Instance, pairs: IntArray) -> Routes:
     """Routes after merging along these pairs in turn."""
     load = instance.demand_units.copy()
     left, right = np.zeros((2, len(load)), dtype=np.int64)
@@ -99,8 +100,8 @@ def _merged(instance: Instance, pairs: IntArray) -> list[IntArray]:
             before, here = here, a if a != before else b
             if here == before:
                 break
-        routes.append(np.array(route, dtype=np.int64))
-    return routes
+        routes.append(route)
+    return Routes.of(routes)
 
 
 @kernel

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
-from clusterfirst.stages.tours.routing import QUICK, Clusters, costs, improve
+from clusterfirst.stages.tours.routing import QUICK, improve
 
 BATCH_STOPS = 4000  # customers whose tours are computed between two looks at the clock
 MEMORY = 200_000  # tours remembered
@@ -80,7 +81,7 @@ class _Way:
             if any(part not in self.known for part in plan):
                 return  # time is up
             if sum(self.known[part][1] for part in plan) < self.state.best_cost:
-                self.state.offer([self.known[part][0] for part in plan])
+                self.state.offer(Routes.of(self.known[part][0] for part in plan))
 
     def stretches(self, start: int) -> list[Stretch]:
         """Stretches of the sweep that starts at this position."""
@@ -97,11 +98,11 @@ class _Way:
         if len(self.known) > MEMORY:
             self.known.clear()
         new = [part for part in parts if part not in self.known]
-        rows: Clusters = [self.twice[at : at + count] for at, count in new]
+        rows = Routes.of(self.twice[at : at + count] for at, count in new)
         with self.state.stage("tours"):
             routes = improve(
                 self.state.instance, rows, True, QUICK, self.state.deadline
             )
-            lengths = costs(self.state.instance, routes)
+            lengths = routes.lengths(self.state.instance)
         for part, route, length in zip(new, routes, lengths.tolist(), strict=True):
             self.known[part] = (route, length)

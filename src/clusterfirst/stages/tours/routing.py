@@ -16,14 +16,13 @@ import numpy as np
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.problem.solution import Solution
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.tours.tsp import nearest_first, solve_blocks
 
 WINDOW = 400  # stops of a long tour that are optimised together
 MAX_BLOCK = 1200  # stops above which a tour is optimised window by window
 CHUNK_WORK = 0.02  # estimated seconds between two looks at the clock
 CHUNK_CELLS = 4_000_000  # distances held at a time
-
-Clusters = list[IntArray]
 
 
 @dataclass(frozen=True)
@@ -56,46 +55,36 @@ def tours(
     """
     deadline = Deadline.never() if deadline is None else deadline
     if isinstance(clusters, np.ndarray):
-        groups, fresh = members(clusters), True
+        groups, fresh = Routes.of_labels(clusters), True
     else:
-        groups = [np.array(rows, dtype=np.int64) for rows in clusters if len(rows)]
-        fresh = False
+        groups, fresh = Routes.of(clusters), False
     routes = improve(instance, groups, fresh, settings or TourSettings(), deadline)
-    found = Solution(route.tolist() for route in routes).canonical()
+    found = Solution(routes.lists()).canonical()
     return [list(route) for route in found.routes]
-
-
-def members(labels: IntArray) -> Clusters:
-    """Customer rows of each non-empty cluster, by ascending label."""
-    order = np.argsort(labels, kind="stable")
-    cuts = np.flatnonzero(np.diff(labels[order])) + 1
-    return [rows + 1 for rows in np.split(order, cuts) if len(rows)]
 
 
 def improve(
     instance: Instance,
-    clusters: Clusters,
+    routes: Routes,
     fresh: bool,
     settings: TourSettings,
     deadline: Deadline,
-) -> Clusters:
-    """Tours in the order of `clusters`; `fresh` means the given order is no tour."""
-    routes = list(clusters)
-    small = [c for c, rows in enumerate(clusters) if len(rows) <= MAX_BLOCK]
+) -> Routes:
+    """Tours in the order of `routes`; `fresh` means that their order is no tour."""
+    found = Routes(routes.stops.copy(), routes.starts)
+    small = np.flatnonzero(routes.sizes <= MAX_BLOCK).tolist()
     passes = [(TourSettings(exact=0, kicks=0.0), fresh), (settings, False)]
     if deadline.left() == np.inf:
         passes = [(settings, fresh)]  # no need of a quick answer first
     for effort, unordered in passes:
-        for chunk in _chunks(routes, small, effort):
+        for chunk in _chunks(found, small, effort):
             if deadline.passed():
                 break
-            _solve_chunk(instance, routes, chunk, effort, unordered)
-    for c, rows in enumerate(clusters):
-        if len(rows) > MAX_BLOCK:
-            routes[c] = _by_windows(
-                instance, _start(instance, rows, fresh), settings, deadline
-            )
-    return routes
+            _solve_chunk(instance, found, chunk, effort, unordered)
+    for c in np.flatnonzero(routes.sizes > MAX_BLOCK).tolist():
+        start = _start(instance, routes[c], fresh)
+        found[c][:] = _by_windows(instance, start, settings, deadline)
+    return found
 
 
 def _start(instance: Instance, rows: IntArray, fresh: bool) -> IntArray:
@@ -107,26 +96,6 @@ def _start(instance: Instance, rows: IntArray, fresh: bool) -> IntArray:
     return hilbert_order(instance, rows)
 
 
-def costs(instance: Instance, routes: Clusters) -> FloatArray:
-    """Length of each route, depot to depot."""
-    if not routes:
-        return np.zeros(0)
-    sizes = np.array([len(route) + 1 for route in routes])
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    stops = np.concatenate([part for route in routes for part in ([0], route)])
-    onward = np.concatenate([part for route in routes for part in (route, [0])])
-    return np.add.reduceat(instance.lengths(stops, onward), starts)
-
-
-def fit(instance: Instance, routes: Clusters) -> bool:
-    """Whether no route is above the capacity."""
-    if not routes:
-        return True
-    starts = np.cumsum([0, *(len(route) for route in routes[:-1])])
-    loads = np.add.reduceat(instance.demand_units[np.concatenate(routes)], starts)
-    return int(loads.max()) <= instance.capacity_units
-
-
 def _work(size: int, effort: TourSettings) -> float:
     """Rough seconds for one cluster, only to decide how often to look at the clock."""
     if size <= effort.exact:
@@ -135,7 +104,7 @@ def _work(size: int, effort: TourSettings) -> float:
 
 
 def _chunks(
-    routes: Clusters, which: list[int], effort: TourSettings
+    routes: Routes, which: list[int], effort: TourSettings
 ) -> Iterator[list[int]]:
     chunk: list[int] = []
     work, cells = 0.0, 0
@@ -153,7 +122,7 @@ def _chunks(
 
 def _solve_chunk(
     instance: Instance,
-    routes: Clusters,
+    routes: Routes,
     chunk: list[int],
     effort: TourSettings,
     unordered: bool,
@@ -167,10 +136,10 @@ def _solve_chunk(
         nearest_first(blocks, starts, orders)
     solve_blocks(blocks, starts, orders, effort.exact, float(effort.kicks))
     for k, c in enumerate(chunk):
-        routes[c] = stops[k][orders[starts[k] : starts[k + 1]]]
+        routes[c][:] = stops[k][orders[starts[k] : starts[k + 1]]]
 
 
-def _blocks(instance: Instance, stops: Clusters) -> FloatArray:
+def _blocks(instance: Instance, stops: list[IntArray]) -> FloatArray:
     """Distance blocks of several lists of rows, flattened one after the other."""
     left = np.concatenate([np.repeat(rows, len(rows)) for rows in stops])
     right = np.concatenate([np.tile(rows, len(rows)) for rows in stops])
