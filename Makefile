@@ -2,18 +2,21 @@
 #
 #   make demo   virtual environment, the package, one solved day with a picture
 #   make test   every extra and the test tools; ruff, mypy, pytest
+# Both install the versions of constraints.txt: what was tested, not what is newest.
 # `make help` lists the others. Run them again at any time: what is installed stays.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
   && { echo $$p; break; }; done)
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+EVERYTHING := .[labels,bench,ray,serve]
 
 # One thread per process: pytest runs two processes, solvers must not fight.
 export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test docs tables
+.PHONY: help demo test docs tables campaign constraints
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,20 +40,34 @@ tables: .venv/all-installed ## every comparison of docs/benchmarks.md, on an idl
 	$(BIN)/python benchmarks/tables.py free
 	$(BIN)/python benchmarks/tables.py search
 
+campaign: .venv/all-installed ## attack every promise of docs/reliability.md; resumable, hours
+	$(BIN)/python campaign/run.py
+
+# A fresh environment, so that nothing stale is written down. Labels such as +cpu are
+# of one machine's build; the file must also fit the others.
+constraints: | $(BIN)/python ## the newest versions the bounds allow, into constraints.txt
+	rm -rf out/newest && $(BIN)/python -m venv out/newest
+	out/newest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	out/newest/bin/python -m pip install --quiet "$(EVERYTHING)" --group dev --group docs
+	{ sed -n '/^#/p' constraints.txt; out/newest/bin/python -m pip list \
+	  --format=freeze --exclude clusterfirst --exclude pip | sed 's/+.*//'; } \
+	  > out/constraints.txt
+	mv out/constraints.txt constraints.txt && rm -rf out/newest
+
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; try make PYTHON=/path/to/python3.11"; exit 2; }
 	$(PYTHON) -m venv .venv
 
-.venv/core-installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+.venv/core-installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable .
 	@touch $@
 
 # --group needs pip 25.1; the pip in a fresh environment of Python 3.11 is older.
-.venv/all-installed: pyproject.toml | $(BIN)/python
+.venv/all-installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[labels,bench,ray,serve]" --group dev
+	$(INSTALL) --editable "$(EVERYTHING)" --group dev
 	@touch $@ .venv/core-installed
 
-.venv/docs-installed: pyproject.toml | .venv/all-installed
-	$(BIN)/python -m pip install --quiet --group docs
+.venv/docs-installed: pyproject.toml constraints.txt | .venv/all-installed
+	$(INSTALL) --group docs
 	@touch $@
