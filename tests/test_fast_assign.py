@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 
 import numpy as np
@@ -234,3 +235,19 @@ def test_vehicles_with_more_customers_than_a_group_holds() -> None:
     problem = AssignProblem(rng.random((n, 2)), np.ones(n, dtype=np.int64), n, 2)
     answer = solve(problem)
     assert answer.cost == pytest.approx(problem.cost.min(axis=1).sum())
+
+
+@pytest.mark.parametrize("unit", [1, 1000, 2**36])
+def test_small_units_do_not_make_it_longer(unit: int) -> None:
+    """Chains are counted by customers, not by units: grams end as soon as tonnes."""
+    rng = np.random.default_rng(2)
+    noise = rng.integers(0, unit, 40) if unit > 1 else np.zeros(40, dtype=np.int64)
+    demands = rng.integers(1, 16, 40) * unit + noise
+    cost = np.abs(rng.random((40, 1)) - rng.random(5))
+    capacity = int(demands.sum() / 5 * 1.02)
+    problem = AssignProblem(cost, demands, capacity, 5)
+    start = time.perf_counter()
+    answer = assign_fast(problem, FastSettings(), Deadline.never())
+    assert time.perf_counter() - start < 20  # a hang guard, not a timing
+    assert math.isfinite(answer.cost)
+    assert np.bincount(answer.labels, demands, 5).max() <= capacity

@@ -18,6 +18,7 @@ from clusterfirst.stages.compiled import inner, kernel
 UNREACHED, LABELLED, FINAL = 0, 1, 2
 REACH = 1000  # vehicles a search for a chain may pass, so that each one ends soon
 MORE = 3  # a chain may move up to this many units more than the overload
+AMOUNTS = 100  # tried for one vehicle; where units are small, each of them
 
 
 class Placement(NamedTuple):
@@ -234,8 +235,47 @@ def _apply_chain(placed: Any, source: int, target: int) -> None:
         k = j
 
 
+@inner
+def _amounts(
+    placed: Any, source: int, largest: int, units: IntArray, far: FloatArray
+) -> int:
+    """Fill in the `units` that chains from here may move; return how many.
+
+    Demands in grams make a chain for every gram impossible. A chain moves a customer,
+    or the difference to one that comes back: of those the nearest to the overload.
+    """
+    excess = placed.load[source] - placed.capacity[source]
+    most = min(excess + MORE, largest) if excess > 0 else 0
+    if most <= len(units):
+        for at in range(most):
+            units[at] = at + 1
+        return most
+    count = 0
+    head = i = placed.first[source]
+    while i >= 0:
+        for e in range(-1, len(placed.demands)):
+            some = placed.demands[i] - (placed.demands[e] if e >= 0 else 0)
+            off = float(some - excess)
+            off = off if off >= 0 else -2 * off  # too little needs another chain
+            known, worst = some <= 0, 0
+            for at in range(count):
+                known = known or units[at] == some
+                worst = at if far[at] > far[worst] else worst
+            if known or (count == len(units) and off >= far[worst]):
+                continue
+            if count < len(units):
+                worst, count = count, count + 1
+            units[worst], far[worst] = some, off
+        i = placed.after[i]
+        if i == head:
+            break
+    return count
+
+
 @kernel
-def _relieve(placed: Any, start: int, largest: int) -> int:
+def _relieve(
+    placed: Any, start: int, largest: int, amounts: IntArray, far: FloatArray
+) -> int:
     """Apply one chain from the first of vehicles start, start + 1, ... that has one.
 
     A chain takes at least one unit off its vehicle and puts no other one over.
@@ -244,7 +284,8 @@ def _relieve(placed: Any, start: int, largest: int) -> int:
     for source in range(start, len(placed.load)):
         excess = placed.load[source] - placed.capacity[source]
         best, amount = np.inf, 0
-        for units in range(1, min(excess + MORE, largest) + 1 if excess > 0 else 0):
+        for at in range(_amounts(placed, source, largest, amounts, far)):
+            units = amounts[at]
             useful = min(units, excess)
             found, length = _find_chain(placed, source, units, best * useful)
             if found >= 0:
@@ -262,8 +303,9 @@ def relieve(placed: Placement, deadline: Deadline) -> int:
     Each turn takes a unit off or goes on to the next vehicle, so it ends.
     """
     source, largest = 0, int(placed.demands.max())
+    amounts, far = np.zeros(AMOUNTS, dtype=np.int64), np.zeros(AMOUNTS)
     while source < len(placed.load) and not deadline.passed():
-        source = _relieve(placed, source, largest)
+        source = _relieve(placed, source, largest, amounts, far)
     return overload(placed)
 
 
