@@ -1,6 +1,6 @@
 """Every answer is valid: small and odd instances, checked in exact fractions.
 
-    python campaign/answers.py [--count 1000] [--seconds 600]
+python campaign/answers.py [--count 1000] [--seconds 600]
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Drawn:
 
 def draw(rng: random.Random) -> Drawn:
     """Any shape, demands that fill vehicles to the last unit, any metric."""
-    n = rng.choice([1, 2, 3, rng.randint(1, 12), rng.randint(1, 30), rng.randint(1, 60)])
+    n = rng.choice(
+        [1, 2, 3, rng.randint(1, 12), rng.randint(1, 30), rng.randint(1, 60)]
+    )
     units, capacity, bins = _demands(rng, n)
     digits = rng.choice([0, 0, 0, 1, 3])
     demands = [0, *(_decimal(u, digits) for u in units)]
@@ -114,7 +116,9 @@ def _cut(rng: random.Random, total: int, parts: int) -> list[int]:
 
 
 def _points(rng: random.Random, n: int) -> list[tuple[float, float]]:
-    kind = rng.choice(["square", "grid", "same", "line", "circle", "tiny", "huge", "two"])
+    kind = rng.choice(
+        ["square", "grid", "same", "line", "circle", "tiny", "huge", "two"]
+    )
     if kind == "grid":
         return [(rng.randint(0, 4), rng.randint(0, 4)) for _ in range(n + 1)]
     if kind == "same":

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 DIGITS = Context(prec=40)
 EARTH_KM = 6371.0088
@@ -69,7 +70,7 @@ def length(day: Day, routes: Sequence[Sequence[int]]) -> tuple[Decimal, Decimal]
     least = most = Decimal(0)
     for route in routes:
         stops = [0, *route, 0]
-        for a, b in zip(stops, stops[1:], strict=False):
+        for a, b in pairwise(stops):
             low, high = _rounded(_distance(day, a, b), day.rounding)
             least, most = least + low, most + high
     return least, most

@@ -73,7 +73,9 @@ def main(promise: Promise, arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=promise.claim)
     parser.add_argument("--count", type=int, help="cases to run now; default: the rest")
     parser.add_argument("--seconds", type=float, help="stop after so many")
-    parser.add_argument("--again", action="store_true", help="run the failed ones again")
+    parser.add_argument(
+        "--again", action="store_true", help="run the failed ones again"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
     faulthandler.register(signal.SIGUSR1)  # where is it? kill -USR1
@@ -197,7 +199,10 @@ def _save(
         now["seconds"] += last["seconds"]
     slices = [*earlier, *([now] if now["to"] > now["from"] else [])]
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = record | {"slices": slices, "counts": dict(sorted(record["counts"].items()))}
+    whole = record | {
+        "slices": slices,
+        "counts": dict(sorted(record["counts"].items())),
+    }
     new = path.with_suffix(".new")
     new.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     new.replace(path)
