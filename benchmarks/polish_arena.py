@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterfirst.learning.experts.hgs import HgsSettings, solve_with_hgs
-from clusterfirst.learning.experts.pyvrp_teacher import solve_with_pyvrp
+from clusterfirst.learning.experts.expert import ExpertSettings
+from clusterfirst.learning.experts.hgs import HGS
+from clusterfirst.learning.experts.pyvrp_expert import PYVRP
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import NotFoundInTimeError
 from clusterfirst.problem.instance import Instance
@@ -69,7 +70,7 @@ def ours(instance: Instance, seconds: float) -> Solution:
 
 def hgs(instance: Instance, seconds: float, seed: int = 1) -> Solution:
     """HGS-CVRP on one core."""
-    return solve_with_hgs(instance, HgsSettings(seconds=seconds, seed=seed))
+    return HGS.solve(instance, ExpertSettings(seconds=seconds, seed=seed))
 
 
 def hgs_twice(instance: Instance, seconds: float) -> Solution:
@@ -81,7 +82,7 @@ def hgs_twice(instance: Instance, seconds: float) -> Solution:
 
 def pyvrp(instance: Instance, seconds: float) -> Solution:
     """PyVRP from its own start."""
-    return solve_with_pyvrp(instance, HgsSettings(seconds=seconds))
+    return PYVRP.solve(instance, ExpertSettings(seconds=seconds))
 
 
 METHODS: dict[str, Method] = {

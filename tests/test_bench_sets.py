@@ -19,7 +19,7 @@ from clusterfirst.evidence.bench.sets import (
 )
 from clusterfirst.files import write_instance, write_instances, write_solution
 from clusterfirst.learning.experts.engine import Outcome
-from clusterfirst.learning.experts.hgs import HgsSettings
+from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import judge
@@ -93,7 +93,9 @@ def test_long_runs_are_cached_and_checked(
     calls, told = [], []
 
     def experts(
-        function: object, tasks: Iterable[tuple[int, Instance, HgsSettings]], **_: int
+        function: object,
+        tasks: Iterable[tuple[int, Instance, ExpertSettings]],
+        **_: int,
     ) -> Iterator[Outcome[object, object]]:
         for task in tasks:
             calls.append(task[2].seconds)

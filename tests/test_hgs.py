@@ -10,10 +10,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from clusterfirst.learning.experts import hgs
+from clusterfirst.learning.experts import expert as asking
 from clusterfirst.learning.experts.engine import guarded_call
-from clusterfirst.learning.experts.hgs import HgsSettings, solve_with_hgs
-from clusterfirst.learning.experts.pyvrp_teacher import solve_with_pyvrp
+from clusterfirst.learning.experts.expert import ExpertSettings
+from clusterfirst.learning.experts.hgs import HGS
+from clusterfirst.learning.experts.pyvrp_expert import PYVRP
 from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_world
@@ -23,17 +24,17 @@ needs_hygese = pytest.mark.skipif(
     importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"
 )
 EXPERTS = [
-    pytest.param(solve_with_hgs, marks=needs_hygese),
+    pytest.param(HGS.solve, marks=needs_hygese),
     pytest.param(
-        solve_with_pyvrp,
+        PYVRP.solve,
         marks=pytest.mark.skipif(
             importlib.util.find_spec("pyvrp") is None,
             reason="the extra `bench` is missing",
         ),
     ),
 ]
-Expert = Callable[[Instance, HgsSettings], Solution]
-QUICK = HgsSettings(iterations=300)  # experts need some to meet the capacity
+Expert = Callable[[Instance, ExpertSettings], Solution]
+QUICK = ExpertSettings(iterations=300)  # experts need some to meet the capacity
 
 
 def _instance(n: int, **changes: object) -> Instance:
@@ -97,10 +98,10 @@ def test_iterations_give_the_same_answer_in_any_unit() -> None:
     """Same seed and iterations, same routes; also after scaling by 2**k."""
     instance = sample_world(40, seed=3, index=1)
     assert instance.coords is not None
-    first = solve_with_hgs(instance, QUICK)
-    assert solve_with_hgs(instance, QUICK) == first
+    first = HGS.solve(instance, QUICK)
+    assert HGS.solve(instance, QUICK) == first
     larger = instance.replace(coords=instance.coords * 1024)
-    assert solve_with_hgs(larger, QUICK) == first
+    assert HGS.solve(larger, QUICK) == first
 
 
 def _crash(_: object) -> list[list[int]]:
@@ -126,9 +127,9 @@ def test_a_crash_or_a_lie_is_a_reason(
         tries.append(function)
         return guarded_call(run, argument, patience)
 
-    monkeypatch.setattr(hgs, "guarded_call", counted)
+    monkeypatch.setattr(asking, "guarded_call", counted)
     with pytest.raises(NotFoundInTimeError, match=reason):
-        solve_with_hgs(_instance(9), QUICK)
+        HGS.solve(_instance(9), QUICK)
     assert len(tries) == 2
 
 
@@ -146,13 +147,13 @@ def test_a_crash_or_a_lie_is_a_reason(
 def test_wrong_settings_are_named(options: dict[str, float]) -> None:
     """Exactly one positive budget and a C-sized seed are needed."""
     with pytest.raises(InputError, match="E423"):
-        HgsSettings(**options)  # type: ignore[arg-type]
+        ExpertSettings(**options)  # type: ignore[arg-type]
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without hygese or PyVRP the sentence says what to install."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"clusterfirst\[labels\]"):
-        solve_with_hgs(_instance(3), QUICK)
+        HGS.solve(_instance(3), QUICK)
     with pytest.raises(InputError, match=r"clusterfirst\[bench\]"):
-        solve_with_pyvrp(_instance(3), QUICK)
+        PYVRP.solve(_instance(3), QUICK)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterfirst.learning.experts.hgs import HgsSettings
+from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.labels.making import (
     import_labels,
     label_of,
@@ -50,7 +50,7 @@ def _trivial(
                 load = 0
             routes[-1].append(customer)
             load += demand
-        settings = HgsSettings(iterations=1, seed=seed)
+        settings = ExpertSettings(iterations=1, seed=seed)
         records.append(label_of(instance, Solution(routes), index, "hgs", settings))
     return records
 
@@ -105,7 +105,7 @@ def test_labels_come_back_with_their_instances(tmp_path: Path, kind: str) -> Non
 def test_a_record_survives_its_encoding() -> None:
     """Every field of labels, failures and stored instances comes back."""
     (drawn,) = _trivial(world(seed=1), 300, range(9, 10), detour=True)
-    failed = Record(7, 2, "pyvrp", HgsSettings(seconds=0.7, seed=3), failure="why")
+    failed = Record(7, 2, "pyvrp", ExpertSettings(seconds=0.7, seed=3), failure="why")
     stored = Record(
         3,
         5,
@@ -176,7 +176,7 @@ def test_merging_is_commutative_and_idempotent(tmp_path: Path) -> None:
     source, city = world(seed=3), city_days(CITY, seed=1)
     poor = _trivial(source, 20, range(6), detour=True)
     good = _trivial(source, 20, range(3, 9))
-    lost = Record(20, 4, "hgs", HgsSettings(iterations=1), failure="hung")
+    lost = Record(20, 4, "hgs", ExpertSettings(iterations=1), failure="hung")
     a = _save(tmp_path / "a", source, [*poor[::-1], lost])
     b = _save(tmp_path / "b", source, good)
     c = _save(tmp_path / "c", city, _trivial(city, 20, range(3)))

@@ -12,14 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.learning.experts.hgs import HgsSettings
+from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.outside import whole_numbers
 from clusterfirst.learning.experts.peers import (
     MAX_LISTED,
     answer_of_peer,
-    peer_names,
     require_peer,
     run_peer,
+)
+from clusterfirst.learning.experts.peers import (
+    PEERS as TABLE,
 )
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
@@ -39,7 +41,7 @@ PEERS = [
     )
     for name, package in PACKAGES.items()
 ]
-BRIEF = HgsSettings(seconds=0.2, seed=1)
+BRIEF = ExpertSettings(seconds=0.2, seed=1)
 # An outside program in plain Python: every customer gets a route of its own.
 ALONE = """
 import sys
@@ -70,7 +72,7 @@ def _program(folder: Path, text: str, tail: str = "{instance} {solution}") -> st
 
 def test_the_table_and_the_names_agree() -> None:
     """Every peer is tested here."""
-    assert set(peer_names()) == set(PACKAGES)
+    assert set(TABLE) == set(PACKAGES)
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -166,7 +168,7 @@ def test_the_placeholders_are_filled_in(tmp_path: Path) -> None:
     note = tmp_path / "note"
     text = ALONE + f"open({str(note)!r}, 'w').write(' '.join(sys.argv[3:]))"
     method = _program(tmp_path, text, "{instance} {solution} -t={seconds} {seed}")
-    run_peer(method, _instance(3), HgsSettings(seconds=0.5, seed=7))
+    run_peer(method, _instance(3), ExpertSettings(seconds=0.5, seed=7))
     assert note.read_text() == "-t=0.5 7"
 
 
@@ -198,7 +200,7 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 open({str(note)!r}, "w").write(str(child.pid))
 time.sleep(600)
 """
-    monkeypatch.setattr(HgsSettings, "patience", lambda self, n: 3.0)
+    monkeypatch.setattr(ExpertSettings, "patience", lambda self, n: 3.0)
     with pytest.raises(NotFoundInTimeError, match="was ended"):
         run_peer(_program(tmp_path, text), _instance(5), BRIEF)
     if not note.exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterfirst.learning.experts.pyvrp_teacher import pyvrp_scale, to_pyvrp
+from clusterfirst.learning.experts.pyvrp_expert import pyvrp_scale, to_pyvrp
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_city, sample_day
 from clusterfirst.problem.solution import Solution, judge

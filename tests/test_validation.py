@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst.learning.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.learning.experts.expert import ExpertSettings
+from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.labels.sources import city_days, public_set, world
 from clusterfirst.learning.training.curves import read_curve
 from clusterfirst.learning.training.run import Ending, Report, TrainData, train
@@ -34,7 +35,7 @@ pytest.importorskip("hygese", reason="references come from HGS (extra: labels)")
 
 def cheap(day: Instance) -> float:
     """Cost of a quick reference."""
-    solution = solve_with_hgs(day, HgsSettings(iterations=50))
+    solution = HGS.solve(day, ExpertSettings(iterations=50))
     rows = [[0, *route, 0] for route in solution.routes]
     return sum(float(day.lengths(r[:-1], r[1:]).sum()) for r in rows)
 

@@ -32,7 +32,8 @@ from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.sets import npz_arrays
 from clusterfirst.files.source import named, read_bytes, read_text
 from clusterfirst.learning.experts.engine import map_tasks
-from clusterfirst.learning.experts.hgs import HgsSettings, solve_with_hgs
+from clusterfirst.learning.experts.expert import ExpertSettings
+from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem, quote
@@ -294,7 +295,7 @@ def with_references(
     if given.startswith("hgs:"):
         try:
             seconds = float(given.removeprefix("hgs:"))
-            settings = HgsSettings(seconds=seconds, seed=REFERENCE_SEED)
+            settings = ExpertSettings(seconds=seconds, seed=REFERENCE_SEED)
         except ValueError as error:  # InputError is one
             rule = "hgs:SECONDS with a number above 0, or a CSV file, is needed"
             raise InputError(Problem("E404", "references", given, rule)) from error
@@ -332,7 +333,7 @@ def cache_folder() -> Path:
 
 def _long_runs(
     cases: Sequence[Case],
-    settings: HgsSettings,
+    settings: ExpertSettings,
     on_progress: Callable[[int, int], None] | None,
 ) -> tuple[Case, ...]:
     """The cases with the answers of long HGS runs, all cores at work.
@@ -370,9 +371,9 @@ def _kept(case: Case, path: Path) -> Case | None:
     return _against(case, kept) if judge(case.instance, kept).feasible else None
 
 
-def _long_run(task: tuple[int, Instance, HgsSettings]) -> tuple[int, Solution]:
+def _long_run(task: tuple[int, Instance, ExpertSettings]) -> tuple[int, Solution]:
     number, instance, settings = task
-    return number, solve_with_hgs(instance, settings)
+    return number, HGS.solve(instance, settings)
 
 
 def _against(case: Case, solution: Solution) -> Case:

@@ -22,7 +22,7 @@ import numpy as np
 
 from clusterfirst.files import read_solution, write_instance
 from clusterfirst.learning.experts.engine import ChildFailedError
-from clusterfirst.learning.experts.hgs import HgsSettings, judged_answer
+from clusterfirst.learning.experts.expert import ExpertSettings, judged_answer
 from clusterfirst.problem.errors import InputError, InputWarning, Problem, quote
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
@@ -53,7 +53,7 @@ def program_words(method: str) -> list[str]:
 
 
 def solve_with_program(
-    method: str, instance: Instance, settings: HgsSettings
+    method: str, instance: Instance, settings: ExpertSettings
 ) -> Solution:
     with tempfile.TemporaryDirectory(prefix="clusterfirst-") as folder:
         given, answer = Path(folder) / "instance.vrp", Path(folder) / "solution.sol"

@@ -6,14 +6,14 @@ At 500 customers a second of it ends 1.2 % above the reference where HGS ends 4 
 
 from __future__ import annotations
 
-from clusterfirst.learning.experts.hgs import HgsSettings
+from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
 
 
-def solve_with_polish(instance: Instance, settings: HgsSettings) -> Solution:
-    """Return a judged solution; same contract as `solve_with_hgs`.
+def solve_with_polish(instance: Instance, settings: ExpertSettings) -> Solution:
+    """Return a judged solution; same contract as `Expert.solve`.
 
     Seconds are counted in iterations (SPEED to the second), so that a label does not
     depend on what else the machine does.
@@ -32,7 +32,3 @@ def solve_with_polish(instance: Instance, settings: HgsSettings) -> Solution:
     search = PolishSettings(settings.seed, count, threads=1)
     found = polish(instance, [list(r) for r in start.routes], search, Deadline.never())
     return Solution(found.routes)
-
-
-def require_nothing() -> None:
-    """This teacher is always there."""

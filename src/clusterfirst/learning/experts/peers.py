@@ -1,45 +1,40 @@
 """HGS, PyVRP, OR-Tools, VROOM and outside programs as methods beside ours.
 
-Each gets checked input scaled to what it can hold, runs in a process of its own
-under a wall-clock watchdog, and its answer counts only after `solution.judge` has
-recomputed it. None of them says reliably when it failed: OR-Tools and VROOM cut
-floats to integers without a word, and crash on what they do not like.
+Each is asked once, at its best settings, and judged as every expert is (expert.py).
 """
 
 from __future__ import annotations
 
 import bisect
 import importlib
-import importlib.util
 import math
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clusterfirst.learning.experts.engine import ChildFailedError, guarded_call
-from clusterfirst.learning.experts.hgs import (
+from clusterfirst.learning.experts.engine import ChildFailedError
+from clusterfirst.learning.experts.expert import (
     MAX_SEED,
-    HgsSettings,
+    Expert,
+    ExpertSettings,
+    WholeNumbers,
     fleet_bound,
-    judged_answer,
-    require_hygese,
+    in_whole_numbers,
     solve_tiny,
-    solve_with_hgs,
 )
+from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.experts.outside import (
     COMMAND,
     program_words,
     solve_with_program,
 )
-from clusterfirst.learning.experts.pyvrp_teacher import require_pyvrp, solve_with_pyvrp
+from clusterfirst.learning.experts.pyvrp_expert import PYVRP
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
-from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
 
 if TYPE_CHECKING:  # it brings the compiled kernels, which no child of ours needs
@@ -53,14 +48,9 @@ VROOM_LEVELS = (0, 2, 5)  # one after the other: level 5 alone is slow to begin
 HAND_OVER = 0.002  # seconds kept for the way to the child and back, and the judge
 
 
-def peer_names() -> tuple[str, ...]:
-    """The peers by name; outside programs are `cmd:...`."""
-    return tuple(_SOLVERS)
-
-
 def is_peer(method: str) -> bool:
     """Whether a method is somebody else's."""
-    return method in _SOLVERS or method.startswith(COMMAND)
+    return method in PEERS or method.startswith(COMMAND)
 
 
 def require_peer(method: str) -> None:
@@ -68,24 +58,21 @@ def require_peer(method: str) -> None:
     if method.startswith(COMMAND):
         program_words(method)
     else:
-        _SOLVERS[method].require()
+        PEERS[method].require()
 
 
-def run_peer(method: str, instance: Instance, settings: HgsSettings) -> Solution:
+def run_peer(method: str, instance: Instance, settings: ExpertSettings) -> Solution:
     """Return the judged answer of a peer at its best settings, asked once.
 
     Raises InfeasibleError when no solution can exist and NotFoundInTimeError, with
     the reason, when the peer gave no valid one.
     """
+    if method in PEERS:
+        return PEERS[method].solve(instance, settings, attempts=1)
     require_peer(method)
     instance.require_plain("a peer")
     instance.require_feasible()
-    small = solve_tiny(instance)
-    if small is not None:
-        return small
-    if method.startswith(COMMAND):
-        return solve_with_program(method, instance, settings)
-    return _SOLVERS[method].solve(instance, settings)
+    return solve_tiny(instance) or solve_with_program(method, instance, settings)
 
 
 # --- as methods of solver.solve -------------------------------------------------
@@ -114,7 +101,7 @@ def _answer(state: SearchState, method: str) -> Solution:
         raise InputError(Problem("E402", "time_limit", "none", rule))
     iterations = min(state.iterations or MAX_SEED, MAX_SEED)
     seed = state.seed % (MAX_SEED + 1)
-    settings = HgsSettings(iterations=iterations, seed=seed)
+    settings = ExpertSettings(iterations=iterations, seed=seed)
     return run_peer(method, state.instance, settings)
 
 
@@ -123,41 +110,23 @@ def answer_of_peer(
 ) -> Solution:
     """`run_peer` until the deadline, the matrix counted as the peer's time."""
     few = instance.num_customers <= MAX_LISTED
-    if method in ("hgs", "pyvrp") or (method in _SOLVERS and few):
+    if method in ("hgs", "pyvrp") or (method in PEERS and few):
         _ = instance.distances
     seconds = max(0.01, deadline.left() - HAND_OVER)
-    settings = HgsSettings(seconds=seconds, seed=seed % (MAX_SEED + 1))
+    settings = ExpertSettings(seconds=seconds, seed=seed % (MAX_SEED + 1))
     return run_peer(method, instance, settings)
 
 
 # --- OR-Tools and VROOM ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Call:
-    """Checked and scaled input, as it travels to the child."""
-
-    distances: IntArray
-    demands: IntArray
-    capacity: int
-    vehicles: int
-    settings: HgsSettings
-
-
-def _prepare(instance: Instance, settings: HgsSettings) -> _Call:
+def _prepare(instance: Instance, settings: ExpertSettings) -> WholeNumbers:
     n = instance.num_customers
     if n > MAX_LISTED:
         rule = f"this peer gets at most {MAX_LISTED} customers: its matrix is too large"
         raise NotFoundInTimeError(Problem("E601", "customers", str(n), rule))
-    largest = instance.distances.max()
-    scale = LARGEST_DISTANCE / largest if largest > 0 else 1.0
-    return _Call(
-        distances=np.rint(instance.distances * scale).astype(np.int64),
-        demands=instance.demand_units,
-        capacity=instance.capacity_units,
-        vehicles=_few_vehicles(instance),
-        settings=settings,
-    )
+    vehicles = _few_vehicles(instance)
+    return in_whole_numbers(instance, settings, LARGEST_DISTANCE, vehicles)
 
 
 def _few_vehicles(instance: Instance) -> int:
@@ -174,23 +143,7 @@ def _few_vehicles(instance: Instance) -> int:
     return min(fleet_bound(instance), len(room) + max(2, len(room) // 10))
 
 
-def _ask(
-    name: str,
-    run: Callable[[_Call], list[list[int]]],
-    instance: Instance,
-    settings: HgsSettings,
-) -> Solution:
-    call = _prepare(instance, settings)
-    patience = settings.patience(instance.num_customers)
-
-    def ask() -> list[list[int]]:
-        routes: list[list[int]] = guarded_call(run, call, patience)
-        return routes
-
-    return judged_answer(instance, name, ask, attempts=1)
-
-
-def _run_ortools(call: _Call) -> list[list[int]]:
+def _run_ortools(call: WholeNumbers) -> list[list[int]]:
     """Run OR-Tools' routing solver; in the child process only."""
     if "highspy" in sys.modules:  # both bring their own HiGHS: one of them crashes
         raise ChildFailedError("OR-Tools cannot share a process with highspy")
@@ -230,7 +183,7 @@ def _ortools_route(manager: Any, model: Any, answer: Any, vehicle: int) -> list[
     return route
 
 
-def _run_vroom(call: _Call) -> list[list[int]]:
+def _run_vroom(call: WholeNumbers) -> list[list[int]]:
     """Run VROOM, level after level while time is left; in the child process only."""
     importlib.import_module("vroom")  # before the clock runs
     end = _end(call.settings)
@@ -244,7 +197,7 @@ def _run_vroom(call: _Call) -> list[list[int]]:
 
 
 def _vroom_level(
-    call: _Call, level: int, end: Deadline
+    call: WholeNumbers, level: int, end: Deadline
 ) -> tuple[float, list[list[int]]]:
     """One solve; without routes, at infinite cost, when customers were left out."""
     package: Any = importlib.import_module("vroom")
@@ -276,36 +229,18 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def _end(settings: HgsSettings) -> Deadline:
+def _end(settings: ExpertSettings) -> Deadline:
     if settings.seconds is None:
         return Deadline.never()
     return Deadline.after(settings.seconds)
 
 
-# --- the table ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Solver:
-    require: Callable[[], None]
-    solve: Callable[[Instance, HgsSettings], Solution]
-
-
-def _require(name: str, module: str, package: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        rule = f"{package} is not installed: pip install 'clusterfirst[bench]'"
-        raise InputError(Problem("E422", name, rule=rule))
-
-
-_SOLVERS: dict[str, _Solver] = {
-    "hgs": _Solver(require_hygese, lambda i, s: solve_with_hgs(i, s, attempts=1)),
-    "pyvrp": _Solver(require_pyvrp, lambda i, s: solve_with_pyvrp(i, s, attempts=1)),
-    "ortools": _Solver(
-        lambda: _require("ortools", "ortools", "OR-Tools"),
-        lambda i, s: _ask("OR-Tools", _run_ortools, i, s),
-    ),
-    "vroom": _Solver(
-        lambda: _require("vroom", "vroom", "VROOM (pyvroom)"),
-        lambda i, s: _ask("VROOM", _run_vroom, i, s),
-    ),
+PEERS: dict[str, Expert] = {
+    expert.name: expert
+    for expert in (
+        HGS,
+        PYVRP,
+        Expert("ortools", "ortools", "OR-Tools", "bench", _prepare, _run_ortools),
+        Expert("vroom", "vroom", "VROOM (pyvroom)", "bench", _prepare, _run_vroom),
+    )
 }

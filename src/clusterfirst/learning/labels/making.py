@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from clusterfirst.learning.experts.engine import Engine, Outcome, map_tasks
-from clusterfirst.learning.experts.hgs import (
-    HgsSettings,
-    require_hygese,
-    solve_with_hgs,
-)
-from clusterfirst.learning.experts.own_teacher import require_nothing, solve_with_polish
-from clusterfirst.learning.experts.pyvrp_teacher import require_pyvrp, solve_with_pyvrp
+from clusterfirst.learning.experts.expert import ExpertSettings
+from clusterfirst.learning.experts.hgs import HGS
+from clusterfirst.learning.experts.own_teacher import solve_with_polish
+from clusterfirst.learning.experts.pyvrp_expert import PYVRP
 from clusterfirst.learning.labels.importing import import_labels
 from clusterfirst.learning.labels.labelset import LabelSet, LabelView, read_labels
 from clusterfirst.learning.labels.records import (
@@ -54,11 +51,7 @@ __all__ = [
 ]
 
 Teacher = Literal["hgs", "pyvrp", "polish"]
-EXPERTS = {
-    "hgs": (require_hygese, solve_with_hgs),
-    "pyvrp": (require_pyvrp, solve_with_pyvrp),
-    "polish": (require_nothing, solve_with_polish),
-}
+SOLVERS = {"hgs": HGS.solve, "pyvrp": PYVRP.solve, "polish": solve_with_polish}
 
 
 @dataclass(frozen=True)
@@ -87,15 +80,15 @@ class LabelOptions:
                 rule = f"at least {least} is needed"
                 where = name.replace("_", "-")
                 raise InputError(Problem("E423", where, str(getattr(self, name)), rule))
-        if self.teacher not in EXPERTS:
-            rule = f"one of {', '.join(EXPERTS)}"
+        if self.teacher not in SOLVERS:
+            rule = f"one of {', '.join(SOLVERS)}"
             raise InputError(Problem("E423", "teacher", str(self.teacher), rule))
         _ = self.budget  # checks seconds and iterations
 
     @property
-    def budget(self) -> HgsSettings:
+    def budget(self) -> ExpertSettings:
         """Seconds or iterations, with the first seed."""
-        return HgsSettings(seconds=self.seconds, iterations=self.iterations)
+        return ExpertSettings(seconds=self.seconds, iterations=self.iterations)
 
 
 @dataclass(frozen=True)
@@ -128,7 +121,7 @@ class _LabelTask:
     customers: int
     index: int
     teacher: Teacher
-    settings: HgsSettings
+    settings: ExpertSettings
 
 
 def label(
@@ -143,7 +136,9 @@ def label(
     count as made; failures are tried again. Ctrl-C and kills lose nothing: run
     again to continue.
     """
-    EXPERTS[options.teacher][0]()
+    for expert in (HGS, PYVRP):
+        if expert.name == options.teacher:
+            expert.require()
     if options.count:
         source.draw(options.customers, options.first)  # a wrong size is said at once
         source.draw(options.customers, options.first + options.count - 1)
@@ -178,7 +173,7 @@ def label(
 def solve_task(task: _LabelTask) -> Record:
     """Draw one instance and ask the expert; in a worker process."""
     instance = task.source.draw(task.customers, task.index)
-    solve = EXPERTS[task.teacher][1]
+    solve = SOLVERS[task.teacher]
     try:
         solution = solve(instance, task.settings)
     except NotFoundInTimeError as error:
@@ -191,7 +186,7 @@ def label_of(
     solution: Solution,
     index: int,
     teacher: str,
-    settings: HgsSettings,
+    settings: ExpertSettings,
 ) -> Record:
     """Return the record of a solution, judged once more; InputError if it is wrong."""
     solution = solution.canonical()

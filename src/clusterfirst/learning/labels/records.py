@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clusterfirst.learning.experts.hgs import HgsSettings
+from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.problem.instance import MAX_CUSTOMERS, IntArray
 from clusterfirst.problem.solution import Solution
 
@@ -57,7 +57,7 @@ class Record:
     customers: int
     index: int  # of the instance in its source
     teacher: str
-    settings: HgsSettings | None  # None for imported labels
+    settings: ExpertSettings | None  # None for imported labels
     cost: float = 0.0
     route: IntArray | None = None  # (n,) route number of each customer
     place: IntArray | None = None  # (n,) position in that route

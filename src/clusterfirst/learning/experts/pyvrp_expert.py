@@ -1,71 +1,24 @@
-"""PyVRP as a second teacher: iterated local search instead of a population.
-
-PyVRP aborts the process on bad numbers and cuts floats to integers without a
-word, so it too gets checked, scaled input in a child process and a judged answer.
-"""
+"""PyVRP as a second teacher: iterated local search instead of a population."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from clusterfirst.learning.experts.engine import guarded_call
-from clusterfirst.learning.experts.hgs import (
-    ATTEMPTS,
-    HgsSettings,
+from clusterfirst.learning.experts.expert import (
+    Expert,
+    ExpertSettings,
+    WholeNumbers,
     fleet_bound,
-    judged_answer,
-    solve_tiny,
+    in_whole_numbers,
 )
-from clusterfirst.problem.errors import InputError, Problem
-from clusterfirst.problem.instance import Instance, IntArray
-from clusterfirst.problem.solution import Solution
+from clusterfirst.problem.instance import Instance
 
 # PyVRP's distances are integers. It caps the penalty of one unit of overload at
 # 1e5: with longer distances it prefers overload for ever (measured at 1e6).
 LARGEST_DISTANCE = 1e5
-
-
-def require_pyvrp() -> None:
-    """Raise InputError, naming the extra, unless PyVRP is installed."""
-    if importlib.util.find_spec("pyvrp") is None:
-        rule = "PyVRP is not installed: pip install 'clusterfirst[bench]'"
-        raise InputError(Problem("E422", "pyvrp", rule=rule))
-
-
-def solve_with_pyvrp(
-    instance: Instance, settings: HgsSettings, attempts: int = ATTEMPTS
-) -> Solution:
-    """Return a judged solution of PyVRP; same contract as `solve_with_hgs`.
-
-    `iterations` here is their total number.
-    """
-    require_pyvrp()
-    instance.require_plain("the teacher")
-    instance.require_feasible()
-    small = solve_tiny(instance)
-    if small is not None:
-        return small
-    largest = instance.distances.max()
-    scale = LARGEST_DISTANCE / largest if largest > 0 else 1.0
-    call = _PyvrpCall(
-        distances=np.rint(instance.distances * scale).astype(np.int64),
-        demands=instance.demand_units,
-        capacity=instance.capacity_units,
-        vehicles=fleet_bound(instance),
-        settings=settings,
-    )
-    patience = settings.patience(instance.num_customers)
-
-    def ask() -> list[list[int]]:
-        routes: list[list[int]] = guarded_call(_run, call, patience)
-        return routes
-
-    return judged_answer(instance, "PyVRP", ask, attempts)
 
 
 def to_pyvrp(instance: Instance) -> Any:
@@ -74,8 +27,8 @@ def to_pyvrp(instance: Instance) -> Any:
     Client i (0-based) is row i + 1 and carries its id as name. PyVRP's distances are
     whole numbers: ours times `pyvrp_scale(instance)`, rounded.
     """
-    require_pyvrp()
-    instance.require_plain("the teacher")
+    PYVRP.require()
+    instance.require_plain(PYVRP.title)
     instance.require_feasible()
     pyvrp: Any = importlib.import_module("pyvrp")
     places = np.zeros((len(instance.ids), 2))
@@ -106,18 +59,12 @@ def pyvrp_scale(instance: Instance) -> float:
     return LARGEST_DISTANCE / largest
 
 
-@dataclass(frozen=True)
-class _PyvrpCall:
-    """Checked and scaled input, as it travels to the child."""
-
-    distances: IntArray
-    demands: IntArray
-    capacity: int
-    vehicles: int
-    settings: HgsSettings
+def _prepare(instance: Instance, settings: ExpertSettings) -> WholeNumbers:
+    vehicles = fleet_bound(instance)
+    return in_whole_numbers(instance, settings, LARGEST_DISTANCE, vehicles)
 
 
-def _run(call: _PyvrpCall) -> list[list[int]]:
+def _run(call: WholeNumbers) -> list[list[int]]:
     """Run PyVRP; in the child process only."""
     pyvrp: Any = importlib.import_module("pyvrp")
     stops: Any = importlib.import_module("pyvrp.stop")
@@ -145,3 +92,6 @@ def _run(call: _PyvrpCall) -> list[list[int]]:
         [visit.idx + 1 for visit in route if visit.is_client()]
         for route in result.best.routes()
     ]
+
+
+PYVRP = Expert("pyvrp", "pyvrp", "PyVRP", "bench", _prepare, _run)
