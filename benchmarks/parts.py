@@ -26,19 +26,21 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from clusterfirst.networks import neural
-from clusterfirst.networks.embed import SETTINGS, Autoencoder, city_graph
-from clusterfirst.networks.model import GENERAL, Router
+from clusterfirst.networks.config import GENERAL
 from clusterfirst.networks.model_folder import Model, load_model, shipped
-from clusterfirst.networks.transport import INFERENCE
+from clusterfirst.networks.network import Network
+from clusterfirst.networks.neural import NeuralScorer
+from clusterfirst.networks.plan import ITERATIONS, transport_plan
+from clusterfirst.networks.trainable.embed import SETTINGS, Autoencoder, city_graph
+from clusterfirst.networks.trainable.router import Router
 from clusterfirst.problem.city import City
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
@@ -133,39 +135,23 @@ def cpu_rate() -> float:
     return float(2 * size**3 * repeats / seconds["matmul"] / 1e9)
 
 
-@contextmanager
-def timed_calls(seconds: Seconds, part: str, name: str) -> Iterator[None]:
-    """Count a function that neural.py calls as a part of its own."""
-    function: Callable[..., object] = getattr(neural, name)
-
-    def counted(*args: object) -> object:
-        with timed(seconds, part):
-            return function(*args)
-
-    setattr(neural, name, counted)
-    try:
-        yield
-    finally:
-        setattr(neural, name, function)
-
-
 def measure(city: City, day: Instance, model: Model | None) -> Seconds:
     """Every part once."""
     seconds: Seconds = {}
     with timed(seconds, "embed"), torch.inference_mode():
         settings = SETTINGS["default"]
         Autoencoder(city_graph(city, settings), settings).table_psi()
-    router = Router(GENERAL) if model is None else model.router
-    rows = None if model is None else model.rows_of(day, borrow=True)
+    if model is None:
+        network, rows = Network(GENERAL, Router(GENERAL).weights()), None
+    else:
+        network, rows = model.network, model.rows_of(day, borrow=True)
     state = CpuState(day, Deadline.never(), iterations=1)
     vehicles = fleets(day, DecodingSettings())[:1]
     with timed(seconds, "seeds"):
-        encoded = neural.encode(router, [day], [rows])
-    picking: Seconds = {}
-    with timed_calls(picking, "seeds", "decode_seeds"), timed(seconds, "cluster"):
-        scores = neural.score(router, encoded, vehicles)[0]
-    seconds["cluster"] -= picking["seeds"]
-    seconds["seeds"] += picking["seeds"]
+        scorer = NeuralScorer(network, day, rows, threads=1)
+        picked = scorer.pick(vehicles[0])
+    with timed(seconds, "cluster"):
+        scores = scorer.at(picked)
     seconds["sinkhorn"] = plan_seconds(day, scores)
     scores = by_hand(day, vehicles) if model is None else scores
     decode(state, scores, DecodingSettings())
@@ -176,12 +162,12 @@ def measure(city: City, day: Instance, model: Model | None) -> Seconds:
 
 def plan_seconds(day: Instance, scores: Scores) -> float:
     """Seconds of all iterations of the plan; on large days scaled up from a part."""
-    full = INFERENCE.iterations
+    full = ITERATIONS
     cells = day.num_customers * len(scores.seeds)
     some = int(np.clip(PLAN_CELLS // cells, 1, full))
     seconds: Seconds = {}
     with timed(seconds, "plan"):
-        neural.transport_plan(day, scores, replace(INFERENCE, iterations=some))
+        transport_plan(day, scores, some)
     return seconds["plan"] * full / some
 
 

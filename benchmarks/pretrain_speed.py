@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterfirst.networks.embed import (
+from clusterfirst.networks.neighbours import nearest
+from clusterfirst.networks.trainable.embed import (
     SETTINGS,
     Autoencoder,
     city_graph,
     draw_masks,
     masked_losses,
 )
-from clusterfirst.networks.neighbours import nearest
 from clusterfirst.problem.sampling import sample_city
 
 

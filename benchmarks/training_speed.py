@@ -25,8 +25,8 @@ from torch.profiler import ProfilerActivity, profile
 from clusterfirst.learning.labels.pool import Label, LabelPool
 from clusterfirst.learning.training.batches import BatchSettings, draw_batch
 from clusterfirst.learning.training.loop import TrainConfig, Trainer
-from clusterfirst.networks.inputs import NodeArrays
-from clusterfirst.networks.model import CONFIGS, ModelConfig
+from clusterfirst.networks.config import CONFIGS, ModelConfig
+from clusterfirst.networks.nodes import NodeArrays
 from clusterfirst.problem.sampling import sample_city, sample_day
 
 CITY = sample_city(3000, seed=1)

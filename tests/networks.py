@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
 
 from clusterfirst.learning.labels.pool import Label
 from clusterfirst.learning.training.batches import BatchSettings, TrainBatch, make_batch
-from clusterfirst.networks.cluster import SeedBatch
-from clusterfirst.networks.inputs import KNOWS_CITY, NeighbourRule, NodeArrays
-from clusterfirst.networks.model import ModelConfig, Router
+from clusterfirst.networks.config import KNOWS_CITY, ModelConfig
+from clusterfirst.networks.model_folder import Model
+from clusterfirst.networks.network import Network
+from clusterfirst.networks.nodes import NeighbourRule, NodeArrays
+from clusterfirst.networks.trainable.cluster import SeedBatch
+from clusterfirst.networks.trainable.router import Router
 from clusterfirst.problem.city import City
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_city, sample_day
@@ -59,6 +63,24 @@ def small_router(config: ModelConfig = SMALL, seed: int = 0) -> Router:
         if config.input == "psi+relative":
             router.seed.input.known.weight.normal_()
     return router.eval()
+
+
+def small_network(config: ModelConfig = SMALL, seed: int = 0) -> Network:
+    """The same, ready to answer."""
+    return Network(config, small_router(config, seed).weights())
+
+
+def small_model(
+    name: str,
+    config: ModelConfig,
+    provenance: dict[str, Any] | None = None,
+    *,
+    seed: int = 0,
+) -> Model:
+    """The same as a model; one that knows a city knows the small one."""
+    weights = small_router(config, seed).weights()
+    city = small_city() if config.input in KNOWS_CITY else None
+    return Model(name, config, weights, provenance or {}, city)
 
 
 def small_day(customers: int = 30, index: int = 0) -> Instance:

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from clusterfirst.networks.cluster import (
-    VISIBLE_SEEDS,
+from clusterfirst.networks.config import VISIBLE_SEEDS
+from clusterfirst.networks.nodes import NodeArrays
+from clusterfirst.networks.trainable.cluster import (
     SeedBatch,
     _latent_distance,
     all_seeds,
     nearest_seeds,
     seed_lists,
 )
-from clusterfirst.networks.inputs import NodeArrays, collate
-from clusterfirst.networks.layers import Lists
-from clusterfirst.networks.model import Router
+from clusterfirst.networks.trainable.inputs import collate
+from clusterfirst.networks.trainable.layers import Lists
+from clusterfirst.networks.trainable.router import Router
 from networks import (
     KINDS,
     MOVES,
@@ -146,7 +147,7 @@ def listed(lists: Lists, token: int) -> set[int]:
 def test_seeds_inherit_the_mask_of_their_customer() -> None:
     """Rows and columns of the k-NN mask, copied: a seed sees and is seen alike."""
     batch, seeds = collate([nodes_of(small_day(12))], RULE), some_seeds([3], [12])
-    lists = seed_lists(batch, seeds, None)
+    lists = seed_lists(batch, seeds, paired=False)
     who = [*range(13), *seeds.index[0].tolist()]  # the node each token stands for
     for token in range(16):
         wanted = {t for t in range(16) if who[t] in listed(batch.lists, who[token])}
@@ -156,9 +157,7 @@ def test_seeds_inherit_the_mask_of_their_customer() -> None:
 def test_paired_tokens_see_the_nearest_seeds() -> None:
     """With pair features a seed also sees its customer's list, itself, and others."""
     batch, seeds = collate([nodes_of(small_day(30))], RULE), some_seeds([11], [30])
-    router = small_router(PAIRED)
-    tokens, _ = router.cluster._tokens(router.encode(batch).hidden, batch, seeds)  # noqa: SLF001  # the lists need them
-    lists = seed_lists(batch, seeds, tokens)
+    lists = seed_lists(batch, seeds, paired=True)
     for number, customer in enumerate(seeds.index[0].tolist()):
         seen = listed(lists, 31 + number)
         assert {t for t in seen if t < 31} == listed(batch.lists, customer)
@@ -169,13 +168,10 @@ def test_paired_tokens_see_the_nearest_seeds() -> None:
 def test_the_depot_sees_its_nearest_seeds() -> None:
     """No seed is a detour from the depot; the nearest are seen, in any order."""
     batch, seeds = collate([nodes_of(small_day(30))], RULE), some_seeds([12], [30])
-    router = small_router(PAIRED)
     seen = []
     for turn in (torch.arange(12), torch.arange(12).flip(0)):
         turned = SeedBatch(seeds.index[:, turn], seeds.real[:, turn])
-        hidden = router.encode(batch).hidden
-        tokens, _ = router.cluster._tokens(hidden, batch, turned)  # noqa: SLF001  # the lists need them
-        lists = seed_lists(batch, turned, tokens)
+        lists = seed_lists(batch, turned, paired=True)
         chosen = [t - 31 for t in listed(lists, 0) if t >= 31]
         seen.append(set(turned.index[0, chosen].tolist()))
     radius = batch.radius[0, seeds.index[0]]
@@ -188,10 +184,7 @@ def test_no_token_is_listed_twice() -> None:
     batch = collate([nodes_of(small_day(n, index=n)) for n in (9, 25)], RULE)
     seeds = some_seeds([2, 5], [9, 25])
     for paired in (False, True):
-        router = small_router(PAIRED if paired else KINDS["xy"])
-        hidden = router.encode(batch).hidden
-        tokens = router.cluster._tokens(hidden, batch, seeds)[0] if paired else None  # noqa: SLF001  # the lists of the paired network need its tokens
-        lists = seed_lists(batch, seeds, tokens)
+        lists = seed_lists(batch, seeds, paired=paired)
         for b in range(2):
             for row, valid in zip(lists.index[b], lists.valid[b], strict=True):
                 seen = row[valid].tolist()

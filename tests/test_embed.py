@@ -14,8 +14,9 @@ from torch.nn import functional as F
 
 from clusterfirst.learning.training.checkpoint import load_checkpoint
 from clusterfirst.learning.training.pretraining import colours_of, load_psi, pretrain
-from clusterfirst.networks import embed
-from clusterfirst.networks.embed import (
+from clusterfirst.networks.neighbours import nearest
+from clusterfirst.networks.trainable import embed
+from clusterfirst.networks.trainable.embed import (
     SETTINGS,
     Autoencoder,
     Blocks,
@@ -24,7 +25,6 @@ from clusterfirst.networks.embed import (
     draw_masks,
     masked_losses,
 )
-from clusterfirst.networks.neighbours import nearest
 from clusterfirst.problem.city import City
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError
@@ -245,7 +245,7 @@ def test_pretraining_learns_and_leaves_a_whole_folder(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from clusterfirst.networks.embed import EmbedSettings
+from clusterfirst.networks.trainable.embed import EmbedSettings
 from clusterfirst.learning.training.pretraining import pretrain
 from clusterfirst.problem.sampling import sample_city
 import torch

@@ -7,7 +7,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-import torch
 
 from clusterfirst.learning.labels.making import LabelOptions, label, read_labels
 from clusterfirst.learning.labels.pool import LabelPool
@@ -15,8 +14,8 @@ from clusterfirst.learning.labels.sources import city_days
 from clusterfirst.learning.training.batches import BatchSettings
 from clusterfirst.learning.training.loop import TrainConfig, Trainer
 from clusterfirst.learning.training.pretraining import pretrain
-from clusterfirst.networks.embed import EmbedSettings
 from clusterfirst.networks.model_folder import Model, load_model, save_model
+from clusterfirst.networks.trainable.embed import EmbedSettings
 from clusterfirst.problem.city import City
 from clusterfirst.problem.sampling import sample_city, sample_day
 from clusterfirst.problem.solution import judge
@@ -61,7 +60,8 @@ def folder(city: City, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pool = LabelPool.of_set(read_labels(place / "labels"))
     trainer = Trainer(TRAIN, psi)
     assert len(list(trainer.run(pool, until=TRAIN.steps))) == TRAIN.steps
-    model = Model("tiny", trainer.averaged, {"steps": TRAIN.steps}, city)
+    weights = trainer.averaged.weights()
+    model = Model("tiny", TRAIN.model, weights, {"steps": TRAIN.steps}, city)
     save_model(place / "model", model, "# tiny\n")
     return place / "model"
 
@@ -95,8 +95,9 @@ def test_the_model_remembers_its_city(city: City, folder: Path) -> None:
     model = load_model(folder)
     assert model.city is not None
     assert model.city.hash == city.hash
-    assert model.router.seed.input.psi.shape == (81, 8)
-    assert not torch.equal(model.router.seed.input.psi, torch.zeros(81, 8))
+    psi = model.weights["seed.input.psi"]
+    assert psi.shape == (81, 8)
+    assert psi.any()
     day = sample_day(city, 60, seed=2, index=1)
     result = solve(day, SolveOptions("neural", iterations=2, model=str(folder)))
     found = explain(day, result.solution, model)

@@ -21,7 +21,7 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.explaining.explain import CONFIDENT, explain, prices
 from clusterfirst.solving.explaining.picture import write_explanation
-from networks import PSI, RELATIVE, small_city, small_day, small_router
+from networks import PSI, RELATIVE, small_day, small_model
 from strategies import instances, partitions
 
 Capture = pytest.CaptureFixture[str]
@@ -86,14 +86,14 @@ def test_fits_and_next_best() -> None:
 
 def psi_model() -> Model:
     """An untrained model of the small city."""
-    return Model("tiny", small_router(PSI), {}, small_city())
+    return small_model("tiny", PSI)
 
 
 @pytest.mark.parametrize("kind", ["psi", "relative"])
 def test_the_network_is_asked(kind: str) -> None:
     """Seeds, Delta and plan come in the order of the routes, each seed once."""
     day = small_day(40)
-    model = psi_model() if kind == "psi" else Model("any", small_router(RELATIVE), {})
+    model = psi_model() if kind == "psi" else small_model("any", RELATIVE)
     found = explain(day, sweep(day), model).network
     assert found is not None
     routes = len(sweep(day).routes)

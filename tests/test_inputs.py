@@ -9,21 +9,33 @@ import pytest
 import torch
 
 from clusterfirst.learning.training.loop import TrainConfig, Trainer, learned
-from clusterfirst.networks.inputs import (
-    GEOMETRY_CENTRE,
-    GEOMETRY_SPREAD,
+from clusterfirst.learning.training.processes import trained
+from clusterfirst.networks.config import PAIR_FEATURES
+from clusterfirst.networks.geometry import CENTRE, SPREAD
+from clusterfirst.networks.nodes import (
     NODE_FEATURES,
-    PAIR_FEATURES,
     NeighbourRule,
     NodeArrays,
+    neighbour_lists,
+)
+from clusterfirst.networks.trainable.inputs import (
     NodeBatch,
     Tokens,
     collate,
     geometry,
-    neighbour_lists,
     pair_features,
 )
-from networks import KINDS, MOVES, RULE, grid, moved, nodes_of, small_day, small_router
+from networks import (
+    KINDS,
+    MOVES,
+    RULE,
+    grid,
+    moved,
+    nodes_of,
+    small_day,
+    small_model,
+    small_router,
+)
 
 
 def sets(lists: np.ndarray) -> list[set[int]]:
@@ -179,13 +191,11 @@ def test_relative_network_is_invariant(kind: str, where: str) -> None:
 
 def test_pair_features_by_hand() -> None:
     """Depot, (3, 0) and (0, 4): distance, angle, detour as on paper."""
-    a, b = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0])
-    apart, cosine, off_a, off_b, reach, saving, detour = (
-        feature * spread + centre
-        for feature, centre, spread in zip(
-            geometry(a, b), GEOMETRY_CENTRE, GEOMETRY_SPREAD, strict=True
-        )
-    )
+    position = torch.tensor([[[3.0, 0.0], [0.0, 4.0]]])
+    found = geometry(position, torch.tensor([[0]]), torch.tensor([[[1]]]))[0, 0, 0]
+    apart, cosine, off_a, off_b, reach, saving, detour = found * torch.from_numpy(
+        SPREAD
+    ) + torch.from_numpy(CENTRE)
     assert torch.isclose(apart, torch.log1p(torch.tensor(5.0)))
     assert torch.isclose(cosine, torch.tensor(0.0), atol=1e-6)
     assert torch.isclose(off_a, torch.log1p(torch.tensor(4.0)))
@@ -243,8 +253,11 @@ def test_psi_is_frozen_and_not_counted() -> None:
     """The table takes no gradient and does not count as parameters."""
     router = small_router(KINDS["psi"])
     assert not router.seed.input.psi.requires_grad
-    wider = small_router(replace(KINDS["psi"], psi_rows=500))
-    assert router.num_parameters() == wider.num_parameters()
+    some, more = (
+        small_model("small", replace(KINDS["psi"], psi_rows=rows)).num_parameters()
+        for rows in (100, 500)
+    )
+    assert some == more == sum(p.numel() for p in trained(router))
 
 
 def test_raw_or_normalised_demand() -> None:

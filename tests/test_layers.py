@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from clusterfirst.networks.layers import (
+from clusterfirst.networks.trainable.layers import (
     MLP,
     Attention,
     Encoder,

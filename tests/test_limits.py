@@ -65,19 +65,18 @@ def test_memory_at_ten_thousand_customers(options: dict[str, object]) -> None:
 
 
 SCORE_AND_MEASURE = """
-import sys, torch
+import sys
 import numpy as np
 from clusterfirst.problem.instance import Instance
-from clusterfirst.networks.model import CONFIGS, Router
+from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.neural import NeuralScorer
 
-torch.manual_seed(0)
 rng = np.random.default_rng(0)
-router = Router(CONFIGS["general"]).eval()
+network = load_model("general").network
 n = int(sys.argv[1])
 demands = np.concatenate([[0], rng.integers(1, 10, n)])
 instance = Instance(demands, 50, coords=rng.random((n + 1, 2)))
-NeuralScorer(router, instance)(instance.min_vehicles)
+NeuralScorer(network, instance)(instance.min_vehicles)
 # Not ru_maxrss: a child starts with that of the process it was forked from.
 lines = open("/proc/self/status").read().splitlines()
 print(*(line.split()[1] for line in lines if line.startswith("VmHWM")))

@@ -12,7 +12,7 @@ from clusterfirst.evidence.bench.rows import RowsFile
 from clusterfirst.files.lock import LOCK, locked
 from clusterfirst.learning.training.config_files import read_config
 from clusterfirst.learning.training.pretraining import load_psi, pretrain
-from clusterfirst.networks.embed import SETTINGS
+from clusterfirst.networks.trainable.embed import SETTINGS
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.sampling import sample_city
 from commands import Capture, in_time, problem_of, run

@@ -19,9 +19,9 @@ from clusterfirst.learning.training.losses import (
     transport_loss,
     with_true_seed,
 )
-from clusterfirst.networks import cluster
-from clusterfirst.networks.model import Router
-from clusterfirst.networks.seeds import SeedOutput
+from clusterfirst.networks.trainable import cluster
+from clusterfirst.networks.trainable.router import Router
+from clusterfirst.networks.trainable.seeds import SeedOutput
 from networks import KINDS, angular_label, label_batch, small_router
 
 PAPER = LossSettings(transport="unrolled")

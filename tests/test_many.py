@@ -29,12 +29,11 @@ def days(sizes: list[int]) -> list[Instance]:
 @pytest.mark.parametrize(
     ("fleet", "recentre"), [("kmin", 0), ("best", 0), ("kmin", 1), ("best", 2)]
 )
-def test_batches_equal_single_calls(
+def test_many_equal_single_calls(
     fleet: str, recentre: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches over several windows give the routes of `solve`, in order."""
-    monkeypatch.setattr(many, "WINDOW", 200)
-    monkeypatch.setattr(many, "BATCH", 250)
+    """Instances side by side get the routes of `solve`, in order."""
+    monkeypatch.setattr(many, "AHEAD", 2)
     options = SolveOptions(
         "neural",
         model=MODEL,
@@ -86,8 +85,8 @@ def test_other_methods_run_one_by_one() -> None:
 
 
 def test_leaving_early_ends_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller who stops after the first answer waits for no other window."""
-    monkeypatch.setattr(many, "WINDOW", 1)
+    """A caller who stops after the first answer waits for no other."""
+    monkeypatch.setattr(many, "AHEAD", 1)
     taken: list[int] = []
 
     def endless():  # type: ignore[no-untyped-def]  # test helper

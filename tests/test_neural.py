@@ -8,29 +8,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from threadpoolctl import ThreadpoolController
 
-from clusterfirst.networks import cluster, neural
-from clusterfirst.networks.neural import (
-    NeuralScorer,
-    encode,
-    score,
-    transport_plan,
-)
+from clusterfirst.networks import encoder, neural
+from clusterfirst.networks import network as networks
+from clusterfirst.networks.network import Encoded, Network
+from clusterfirst.networks.neural import NeuralScorer
+from clusterfirst.networks.nodes import Nodes
+from clusterfirst.networks.plan import transport_plan
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_world
 from clusterfirst.solving import neural as asking
 from clusterfirst.solving.neural import requests
 from clusterfirst.solving.options import DecodingSettings, NeuralSettings
 from clusterfirst.stages.scores import Decoded, Scores
-from networks import KINDS, RELATIVE, nodes_of, small_day, small_router
+from networks import KINDS, RELATIVE, nodes_of, small_day, small_network
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_scores_have_the_shape_of_the_problem(kind: str) -> None:
     """Distinct seeds, never the depot, and finite costs of at least 0."""
     day = small_day(30)
-    scores = NeuralScorer(small_router(KINDS[kind]), day, day.city_rows)(
+    scores = NeuralScorer(small_network(KINDS[kind]), day, day.city_rows)(
         day.min_vehicles
     )
     assert len(set(scores.seeds.tolist())) == len(scores.seeds) <= day.min_vehicles
@@ -47,17 +46,17 @@ def test_detours_are_part_of_costs_that_know_geometry(
 ) -> None:
     """What the weight adds is the insertion cost; the paper's costs stay as printed."""
     day = small_day(30)
-    router = small_router(KINDS[kind])
+    network = small_network(KINDS[kind])
     seeds = np.array([3, 11, 27, 8])
     costs = []
     for weight in (0.0, 0.01, 0.03):
         monkeypatch.setattr(neural, "DETOUR_WEIGHT", weight)
-        found = NeuralScorer(router, day, day.city_rows).at(seeds)
+        found = NeuralScorer(network, day, day.city_rows).at(seeds)
         assert found.candidates is not None
         order = np.argsort(found.candidates, axis=1)
         costs.append(np.take_along_axis(found.cost, order, axis=1))
     plain, some, more = costs
-    if not router.config.pair_head:
+    if not network.config.pair_head:
         assert np.array_equal(plain, more)
         return
     d = day.distances
@@ -69,34 +68,12 @@ def test_detours_are_part_of_costs_that_know_geometry(
     assert np.allclose(added * unit, detour, atol=1e-3 * d.max())
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_batch_scores_like_single_runs(kind: str) -> None:
-    """Instances and fleets of different sizes in one batch, in any order."""
-    router = small_router(KINDS[kind])
-    days = [small_day(n, index=n) for n in (7, 40, 22)]
-    fleets = [
-        day.min_vehicles + extra for day, extra in zip(days, (1, 0, 1), strict=True)
-    ]
-    rows = [day.city_rows for day in days]
-    forward = score(router, encode(router, days, rows), fleets)
-    back = score(router, encode(router, days[::-1], rows[::-1]), fleets[::-1])[::-1]
-    for day, fleet, *batched in zip(days, fleets, forward, back, strict=True):
-        alone = NeuralScorer(router, day, day.city_rows)(fleet)
-        for found in batched:
-            assert np.array_equal(alone.seeds, found.seeds)
-            assert alone.candidates is not None
-            assert found.candidates is not None
-            assert np.array_equal(alone.candidates, found.candidates)
-            assert np.allclose(alone.cost, found.cost, atol=1e-5)
-
-
 def test_the_same_twice() -> None:
     """Two runs give the same bytes; noise depends on its seed alone."""
-    router, day = small_router(RELATIVE), small_day(40)
-    encoded = encode(router, [day], [None])
-    once, twice = (score(router, encoded, [6])[0] for _ in range(2))
+    scorer = NeuralScorer(small_network(RELATIVE), small_day(40))
+    once, twice = (scorer(6) for _ in range(2))
     assert np.array_equal(once.cost, twice.cost)
-    noisy = [score(router, encoded, [6], noise=2.0, seed=s)[0] for s in (1, 1, 2)]
+    noisy = [scorer(6, noise=2.0, seed=s) for s in (1, 1, 2)]
     assert np.array_equal(noisy[0].seeds, noisy[1].seeds)
     assert not np.array_equal(noisy[0].seeds, noisy[2].seeds)
 
@@ -104,10 +81,10 @@ def test_the_same_twice() -> None:
 @pytest.mark.parametrize("fill", ["capacity", "mean"])
 def test_an_extra_vehicle(fill: str) -> None:
     """With the mean fill K_min + 1 seeds are real; filled to Q they may be fewer."""
-    router = small_router(replace(KINDS["xy"], fill=fill))
+    network = small_network(replace(KINDS["xy"], fill=fill))
     for index in range(5):
         day = small_day(40, index)
-        seeds = NeuralScorer(router, day)(day.min_vehicles + 1).seeds
+        seeds = NeuralScorer(network, day)(day.min_vehicles + 1).seeds
         if fill == "mean":
             assert len(seeds) == day.min_vehicles + 1
         else:
@@ -119,7 +96,7 @@ def test_an_extra_vehicle(fill: str) -> None:
 def test_tiny_days(kind: str, customers: int) -> None:
     """No customer, one and two: no crash, no NaN."""
     day = small_day(customers)
-    scores = NeuralScorer(small_router(KINDS[kind]), day, day.city_rows)(
+    scores = NeuralScorer(small_network(KINDS[kind]), day, day.city_rows)(
         max(1, day.min_vehicles)
     )
     assert scores.cost.shape[0] == customers
@@ -130,7 +107,7 @@ def test_tiny_days(kind: str, customers: int) -> None:
 def test_plan_rows_sum_to_one(kind: str) -> None:
     """Each customer's shares add up to 1 and no vehicle carries far above Q."""
     day = small_day(40)
-    scores = NeuralScorer(small_router(KINDS[kind]), day, day.city_rows)(
+    scores = NeuralScorer(small_network(KINDS[kind]), day, day.city_rows)(
         day.min_vehicles + 1
     )
     plan = transport_plan(day, scores)
@@ -147,7 +124,7 @@ def test_plan_without_slack() -> None:
         capacity=10,
         coords=[[0, 0], [1, 0], [1, 0.1], [-1, 0], [-1, 0.1]],
     )
-    scores = NeuralScorer(small_router(RELATIVE), day)(2)
+    scores = NeuralScorer(small_network(RELATIVE), day)(2)
     plan = transport_plan(day, scores)
     assert np.isfinite(plan).all()
     assert np.allclose(plan.sum(axis=0), 2.0, atol=0.02)
@@ -157,19 +134,20 @@ def test_demand_units_not_demands() -> None:
     """Fractional demands reach the networks as exact units: the scores agree."""
     whole = small_day(20)
     split = whole.replace(demands=whole.demands / 10, capacity=whole.capacity / 10)
-    router = small_router(RELATIVE)
-    mine, theirs = (NeuralScorer(router, day)(3) for day in (whole, split))
+    network = small_network(RELATIVE)
+    mine, theirs = (NeuralScorer(network, day)(3) for day in (whole, split))
     assert np.array_equal(mine.seeds, theirs.seeds)
     assert np.allclose(mine.cost, theirs.cost, atol=1e-5)
     assert nodes_of(split).demands.dtype == np.int64
 
 
 def test_blocks_of_customers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scoring a few customers at a time gives the seeds and costs of all at once."""
+    """Scoring a few pairs at a time gives the seeds and costs of all at once."""
     day = small_day(60)
-    scorer = NeuralScorer(small_router(RELATIVE), day)
+    scorer = NeuralScorer(small_network(RELATIVE), day)
     whole = scorer(day.min_vehicles)
-    monkeypatch.setattr(cluster, "BLOCK", 7 * len(whole.seeds))
+    for each in (encoder, networks):
+        monkeypatch.setattr(each, "BLOCK", 7)
     blocks = scorer(day.min_vehicles)
     assert np.array_equal(blocks.seeds, whole.seeds)
     assert np.array_equal(blocks.candidates, whole.candidates)  # type: ignore[arg-type]  # limited here
@@ -177,15 +155,15 @@ def test_blocks_of_customers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_too_many_cells_leave_the_best_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large day keeps its cheapest seeds; a batch of smaller ones keeps all."""
-    router, days = small_router(), [small_day(60), small_day(40, index=1)]
-    encoded = encode(router, days, [day.city_rows for day in days])
+    """A large day keeps its cheapest seeds; a smaller one keeps all."""
+    network, days = small_network(), [small_day(60), small_day(40, index=1)]
+    scorers = [NeuralScorer(network, day, day.city_rows) for day in days]
     fleets = [day.min_vehicles for day in days]
-    whole = score(router, encoded, fleets)
+    whole = [scorer(fleet) for scorer, fleet in zip(scorers, fleets, strict=True)]
     monkeypatch.setattr(neural, "MOST_CELLS", 60 * fleets[0] - 1)
     monkeypatch.setattr(neural, "BEST_SEEDS", 3)
-    few, all_of_them = score(router, encoded, fleets)
-    assert np.array_equal(few.cost, np.sort(whole[0].cost, axis=1)[:, :3])
+    few, all_of_them = (s(fleet) for s, fleet in zip(scorers, fleets, strict=True))
+    assert np.array_equal(np.sort(few.cost), np.sort(whole[0].cost, axis=1)[:, :3])
     assert few.candidates is not None
     found = np.take_along_axis(whole[0].cost, few.candidates, axis=1)
     assert np.array_equal(found, few.cost)
@@ -196,7 +174,7 @@ def test_too_many_cells_leave_the_best_seeds(monkeypatch: pytest.MonkeyPatch) ->
 def test_any_number_of_customers_is_scored(customers: int) -> None:
     """From 1 to 10,000 customers: every one has a finite cost at some vehicle."""
     day = sample_world(customers, seed=4, index=0)
-    scores = NeuralScorer(small_router(RELATIVE), day)(day.min_vehicles)
+    scores = NeuralScorer(small_network(RELATIVE), day)(day.min_vehicles)
     assert scores.candidates is not None
     assert np.isfinite(scores.cost).any(axis=1).all()
     assert len(np.unique(scores.seeds)) == len(scores.seeds) <= day.min_vehicles
@@ -245,15 +223,19 @@ def test_hopeless_fleets_are_not_moved() -> None:
     assert sum(isinstance(one, np.ndarray) for one in seen) == 2
 
 
-@pytest.mark.parametrize(("threads", "used"), [(2, 1), (None, 3)])
+@pytest.mark.parametrize(("threads", "used"), [(2, 1), (None, 2)])
 def test_small_days_use_one_thread(
     monkeypatch: pytest.MonkeyPatch, threads: int | None, used: int
 ) -> None:
-    """More would wait for a busy core; whoever says nothing keeps torch's number."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    seen: list[int] = []
-    monkeypatch.setattr(torch, "set_num_threads", seen.append)
-    scorer = NeuralScorer(small_router(), small_day(), threads=threads)
-    scorer(3)
-    scorer.at(np.array([1, 2, 3]))
-    assert seen == [used, 3] * 3  # encoding, seeds and costs, costs at given seeds
+    """More would wait for a busy core; whoever says nothing keeps their number."""
+    products, seen = ThreadpoolController().select(user_api="blas"), []
+    encode = Network.encode
+
+    def watched(network: Network, nodes: Nodes) -> Encoded:
+        seen.append({each["num_threads"] for each in products.info()})
+        return encode(network, nodes)
+
+    monkeypatch.setattr(Network, "encode", watched)
+    with products.limit(limits=2):
+        NeuralScorer(small_network(), small_day(), threads=threads)
+    assert seen == [{used}]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from clusterfirst.cli import main
 from clusterfirst.evidence.bench.sets import BenchSet, Case, city_set, route_numbers
@@ -32,16 +31,23 @@ from clusterfirst.evidence.paper.pictures import (
 from clusterfirst.evidence.paper.printed import SIZES
 from clusterfirst.evidence.paper.shots import Recipe, Shot
 from clusterfirst.evidence.paper.variants import GENERAL, VARIANTS, Models
-from clusterfirst.networks.cluster import SeedBatch, all_seeds
-from clusterfirst.networks.model_folder import Model, save_model
+from clusterfirst.networks.model_folder import save_model
 from clusterfirst.networks.neural import NeuralScorer
-from clusterfirst.networks.seeds import PackingRule, decode_seeds
+from clusterfirst.networks.seed_decoding import PackingRule, decode_seeds
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving import neural
 from clusterfirst.stages.assignment import highs
 from clusterfirst.stages.assignment.mip import Claim, MipAnswer
-from networks import PSI, RELATIVE, small_city, small_day, small_router
+from networks import (
+    PSI,
+    RELATIVE,
+    small_city,
+    small_day,
+    small_model,
+    small_network,
+)
 from networks import SMALL as XY
 
 COUNT = 2
@@ -74,9 +80,9 @@ class SmallSets(Sets):
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two untrained models: of the city, and for any instance."""
     folder = tmp_path_factory.mktemp("models")
-    psi = Model("small", small_router(PSI), {"passes": 1}, small_city())
+    psi = small_model("small", PSI, {"passes": 1})
     save_model(folder / "psi", psi, "card")
-    save_model(folder / "any", Model("any", small_router(XY), {"passes": 2}), "card")
+    save_model(folder / "any", small_model("any", XY, {"passes": 2}), "card")
     return {"city-psi": folder / "psi", GENERAL: folder / "any"}
 
 
@@ -159,8 +165,8 @@ def test_decoding_is_the_papers(
     tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Customers are scored at the decoded seeds only: `solve` moves them, this not."""
-    moved = lambda *_: pytest.fail("scored at other seeds")  # noqa: E731
-    monkeypatch.setattr(NeuralScorer, "at", moved)
+    moved = lambda *_: pytest.fail("the seeds were moved")  # noqa: E731
+    monkeypatch.setattr(neural, "centres", moved)
     desk, _ = new_desk(tmp_path, folders)
     desk.run([EXACT])
     assert isinstance(desk.result(EXACT), Measured)
@@ -170,8 +176,8 @@ def test_nothing_of_ours_is_in_the_printed_decoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seeds of Algorithm 1, latent distances at all of them, HiGHS from nothing."""
-    router, day = small_router(RELATIVE), small_day(60)
-    save_model(tmp_path / "any", Model("any", router, {}), "card")
+    network, day = small_network(RELATIVE), small_day(60)
+    save_model(tmp_path / "any", small_model("any", RELATIVE), "card")
     warm = []
     solve_binary = highs.solve_binary
 
@@ -187,20 +193,18 @@ def test_nothing_of_ours_is_in_the_printed_decoding(
     assert warm
     assert all(point is None for point in warm)
     scores = found.state.details["scores"]
-    plain = NeuralScorer(router, found.state.instance).encoded
+    plain = NeuralScorer(network, found.state.instance).encoded
     picked = decode_seeds(
-        plain.output.logit.numpy()[0, 1:],
-        plain.output.contrast.numpy()[0, 1:],
+        plain.logit[1:],
+        plain.contrast[1:],
         day.demand_units[1:],
         PackingRule().limits(day.demand_units[1:], 50, day.min_vehicles),
         np.empty((60, 0), dtype=np.int64),
     )
     assert scores.seeds.tolist() == (picked[picked >= 0] + 1).tolist()
-    batch = SeedBatch(torch.tensor(scores.seeds)[None], torch.ones(1, len(picked)) > 0)
-    with torch.inference_mode():
-        every = all_seeds(plain.nodes, batch)
-        out = router.score(plain.output.hidden, plain.nodes, batch, every)
-    assert scores.cost == pytest.approx(out.cost[0].numpy(), abs=1e-6)
+    every = network.score(plain, scores.seeds, dense=True)
+    assert every.candidates.shape == (60, len(scores.seeds))
+    assert scores.cost == pytest.approx(every.cost, abs=1e-6)
     assert found.state.rounds == 1
 
 

@@ -9,16 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.networks.inputs import collate
-from clusterfirst.networks.seeds import (
+from clusterfirst.networks.seed_decoding import (
     FADE,
     SURE,
     TEMPERATURE,
     Limits,
     PackingRule,
     decode_seeds,
-    node_roles,
 )
+from clusterfirst.networks.trainable.inputs import collate
+from clusterfirst.networks.trainable.seeds import node_roles
 from networks import KINDS, RULE, nodes_of, small_day, small_router
 
 Floats = npt.NDArray[np.float32]

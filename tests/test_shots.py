@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterfirst.networks.model_folder import Model, save_model
-from clusterfirst.networks.neural import (
-    NeuralScorer,
-)
+from clusterfirst.networks.model_folder import save_model
+from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.problem.errors import InputError
 from clusterfirst.solving.neural import MIRRORS, _mirrored
 from clusterfirst.solving.options import NeuralSettings
@@ -19,7 +17,7 @@ from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.moved_seeds import centres
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Decoded
-from networks import RELATIVE, SMALL, small_day, small_router
+from networks import RELATIVE, SMALL, small_day, small_model, small_network
 
 DAY = small_day(60)
 
@@ -28,7 +26,7 @@ DAY = small_day(60)
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with seeded weights that nobody trained."""
     folder = tmp_path_factory.mktemp("models") / "untrained"
-    save_model(folder, Model("untrained", small_router(RELATIVE), {}), "# untrained")
+    save_model(folder, small_model("untrained", RELATIVE), "# untrained")
     return folder
 
 
@@ -95,7 +93,7 @@ def test_the_centre_of_a_route_has_the_shortest_star() -> None:
 
 def test_noise_draws_other_seeds() -> None:
     """Seeds differ with the noise's seed and are the plain ones without noise."""
-    scorer = NeuralScorer(small_router(RELATIVE), DAY)
+    scorer = NeuralScorer(small_network(RELATIVE), DAY)
     vehicles = 8
     plain = scorer(vehicles).seeds.tolist()
     assert scorer(vehicles, 0.0, 3).seeds.tolist() == plain
@@ -111,7 +109,7 @@ def test_coordinates_are_mirrored(tmp_path: Path) -> None:
     for view in views:
         assert np.allclose(view.distances, DAY.distances)
         assert (view.demand_units == DAY.demand_units).all()
-    save_model(tmp_path / "xy", Model("xy", small_router(SMALL), {}), "# untrained")
+    save_model(tmp_path / "xy", small_model("xy", SMALL), "# untrained")
     result = solve(DAY, options(tmp_path / "xy", iterations=100, shots=9))
     assert result.verdict.feasible
     assert "from 18 answers" in result.notes[-1]

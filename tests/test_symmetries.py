@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.networks.model import Router
 from clusterfirst.networks.model_folder import load_model
+from clusterfirst.networks.network import Network
 from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
@@ -25,7 +25,7 @@ from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.stages.assignment.highs import AssignSettings, assign_exact
 from clusterfirst.stages.assignment.problem import AssignProblem
 from clusterfirst.stages.tours.routing import tours
-from networks import KINDS, PSI, SMALL, small_day, small_router
+from networks import KINDS, PSI, SMALL, small_day, small_network
 from strategies import instances, partitions
 
 Floats = npt.NDArray[np.float64]
@@ -49,9 +49,9 @@ def on_the_move(day: Instance, kind: str) -> Instance:
     return day.replace(coords=moved(day.plane, kind))
 
 
-def pipeline(router: Router, day: Instance) -> Solution:
+def pipeline(trained: Network, day: Instance) -> Solution:
     """Seeds, costs, exact assignment, tours: Eq. 8 of the paper, K_min vehicles."""
-    scores = NeuralScorer(router, day, day.city_rows)(day.min_vehicles + 1)
+    scores = NeuralScorer(trained, day, day.city_rows)(day.min_vehicles + 1)
     problem = AssignProblem(
         scores.cost,
         day.demand_units[1:],
@@ -121,10 +121,10 @@ def test_l2_edge_sets_of_routes_are_disjoint() -> None:
 @pytest.mark.parametrize("network", ["psi", "relative"])
 def test_p1_the_pipeline_is_invariant(kind: str, network: str) -> None:
     """[P1] Moved maps get the same undirected routes, with Psi and with ours."""
-    router = small_router(KINDS[network])
+    trained = small_network(KINDS[network])
     day = small_day(24)
     away = on_the_move(day, kind)
-    assert pipeline(router, day).edges() == pipeline(router, away).edges()
+    assert pipeline(trained, day).edges() == pipeline(trained, away).edges()
 
 
 def wild_day(where: str, index: int) -> Instance:
@@ -144,8 +144,8 @@ def test_p1_the_shipped_model_is_invariant(where: str, index: int) -> None:
 
     On the grid a group may have several shortest tours, so edges are not compared.
     """
-    router, day = load_model("general").router, wild_day(where, index)
-    first = pipeline(router, day)
+    trained, day = load_model("general").network, wild_day(where, index)
+    first = pipeline(trained, day)
     cost, groups = judge(day, first).cost, set(map(frozenset, first.routes))
     others = [(on_the_move(day, kind), 1.0) for kind in ISOMETRIES]
     others += [(day.replace(coords=day.plane * s), s) for s in (1e-3, 37.5)]
@@ -154,7 +154,7 @@ def test_p1_the_shipped_model_is_invariant(where: str, index: int) -> None:
         for unit in (7, 1000, 0.25)
     ]
     for other, scale in others:
-        found = pipeline(router, other)
+        found = pipeline(trained, other)
         assert set(map(frozenset, found.routes)) == groups
         assert judge(other, found).cost == pytest.approx(scale * cost, rel=1e-9)
         if where == "random":
@@ -163,16 +163,16 @@ def test_p1_the_shipped_model_is_invariant(where: str, index: int) -> None:
 
 def test_p1_raw_coordinates_are_not_invariant() -> None:
     """Where the theorem ends: the (x, y) network sees a turned map as another one."""
-    router = small_router(SMALL)
+    trained = small_network(SMALL)
     day = small_day(24)
     mine, theirs = (
-        NeuralScorer(router, each)(3) for each in (day, on_the_move(day, "rotation"))
+        NeuralScorer(trained, each)(3) for each in (day, on_the_move(day, "rotation"))
     )
     differs = not np.array_equal(mine.seeds, theirs.seeds)
     assert differs or np.abs(mine.cost - theirs.cost).max() > 1e-3
     changed = [
-        pipeline(router, small_day(24, i)).edges()
-        != pipeline(router, on_the_move(small_day(24, i), "rotation")).edges()
+        pipeline(trained, small_day(24, i)).edges()
+        != pipeline(trained, on_the_move(small_day(24, i), "rotation")).edges()
         for i in range(3)
     ]
     assert any(changed)
@@ -193,8 +193,8 @@ def clock(hour: int = 0) -> Instance:
 @pytest.mark.parametrize("hour", [1, 3, 5])
 def test_p1_the_clock_face(hour: int) -> None:
     """[P1] On the paper's pathological case a turned clock costs the same."""
-    router = small_router(PSI)
-    before, after = (judge(c, pipeline(router, c)) for c in (clock(), clock(hour)))
+    trained = small_network(PSI)
+    before, after = (judge(c, pipeline(trained, c)) for c in (clock(), clock(hour)))
     assert after.cost == pytest.approx(before.cost, rel=1e-9)
 
 
@@ -214,7 +214,7 @@ def test_the_clock_face_has_two_best_solutions() -> None:
 @pytest.mark.parametrize("network", sorted(KINDS))
 def test_p2_order_of_customers(network: str) -> None:
     """[P2] The order in which customers are listed does not change the routes."""
-    router = small_router(KINDS[network])
+    trained = small_network(KINDS[network])
     day = small_day(24)
     rows = np.concatenate([[0], np.random.default_rng(1).permutation(24) + 1])
     assert day.coords is not None
@@ -226,9 +226,9 @@ def test_p2_order_of_customers(network: str) -> None:
         ids=tuple(day.ids[r] for r in rows),
     )
     back = Solution(
-        [int(rows[c]) for c in route] for route in pipeline(router, shuffled).routes
+        [int(rows[c]) for c in route] for route in pipeline(trained, shuffled).routes
     )
-    assert back.edges() == pipeline(router, day).edges()
+    assert back.edges() == pipeline(trained, day).edges()
 
 
 def test_p2_names_of_vehicles() -> None:
@@ -256,5 +256,5 @@ def test_p3_direction_of_travel() -> None:
 
 def test_the_same_answer_twice() -> None:
     """The whole pipeline is a function: no randomness, no clock."""
-    router, day = small_router(PSI), small_day(24)
-    assert pipeline(router, day) == pipeline(router, day)
+    trained, day = small_network(PSI), small_day(24)
+    assert pipeline(trained, day) == pipeline(trained, day)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from clusterfirst.networks.transport import (
+from clusterfirst.networks.trainable.transport import (
     INFERENCE,
     SinkhornSettings,
     TransportProblem,

@@ -195,7 +195,7 @@ def _facts(model: Model) -> dict[str, Any]:
         "name": model.name,
         "input": config.input,
         "layers": f"{config.seed_layers}+{config.cluster_layers}",
-        "parameters": model.router.num_parameters(),
+        "parameters": model.num_parameters(),
         "city": "any" if model.city is None else model.city.name or "unnamed",
     }
     if model.city is not None:

@@ -51,7 +51,7 @@ def pretrain(
     _use_threads(_cores(threads))
     from clusterfirst.learning.training.pretraining import Progress
     from clusterfirst.learning.training.pretraining import pretrain as run
-    from clusterfirst.networks.embed import SETTINGS
+    from clusterfirst.networks.trainable.embed import SETTINGS
     from clusterfirst.problem.clock import Deadline
 
     if settings not in SETTINGS:
@@ -297,7 +297,7 @@ def _data(
 
 def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
     """The configuration with the size of the city's table."""
-    from clusterfirst.networks.inputs import KNOWS_CITY
+    from clusterfirst.networks.config import KNOWS_CITY
 
     if config.model.input not in KNOWS_CITY or data.psi is None:
         return config

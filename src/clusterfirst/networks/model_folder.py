@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
+from safetensors.numpy import load, save
 
 from clusterfirst.files.source import named, read_bytes
 from clusterfirst.files.verified_folder import (
@@ -29,17 +28,19 @@ from clusterfirst.files.verified_folder import (
     read_listed,
     write_folder,
 )
-from clusterfirst.networks.inputs import KNOWS_CITY
-from clusterfirst.networks.model import ModelConfig, Router
+from clusterfirst.networks.config import KNOWS_CITY, ModelConfig, weight_shapes
+from clusterfirst.networks.network import Network
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance, IntArray
 
+Array = npt.NDArray[Any]
 FORMAT = 1
 WEIGHTS = "model.safetensors"
 FILES = (WEIGHTS, "config.json", "provenance.json")
 CARD = "README.md"
 CITY_COORDS = "city.coords"
+PSI = "seed.input.psi"
 MAX_BYTES = 200_000_000
 TOLERANCE = 0.05  # by which an instance may leave the trained range without a word
 MATCH = 1e-6  # of the city's extent: how near a location must be to be known
@@ -47,17 +48,22 @@ MATCH = 1e-6  # of the city's extent: how near a location must be to be known
 
 @dataclass(frozen=True)
 class Model:
-    """A trained router, and what it was trained for."""
+    """Trained networks, and what they were trained for."""
 
     name: str
-    router: Router
+    config: ModelConfig
+    weights: dict[str, Array]  # by the names of `weight_shapes`
     provenance: dict[str, Any]  # passes, hours, labels, trained range, validation gap
     city: City | None = None  # for models with the psi input
 
-    @property
-    def config(self) -> ModelConfig:
-        """The configuration of the networks."""
-        return self.router.config
+    @cached_property
+    def network(self) -> Network:
+        """The networks, ready to answer."""
+        return Network(self.config, self.weights)
+
+    def num_parameters(self) -> int:
+        """Learned numbers, Psi left out (it is frozen)."""
+        return sum(w.size for key, w in self.weights.items() if key != PSI)
 
     @cached_property
     def _tree(self) -> Any:
@@ -142,10 +148,10 @@ def all_training(provenance: dict[str, Any]) -> tuple[int, float]:
 
 def save_model(folder: Path, model: Model, card: str) -> None:
     """Write a model folder in one step."""
-    tensors = {k: v.detach().contiguous() for k, v in model.router.state_dict().items()}
+    tensors = {key: np.array(w, order="C") for key, w in model.weights.items()}
     config: dict[str, Any] = {"format": FORMAT, "networks": model.config.as_dict()}
     if model.city is not None:
-        tensors[CITY_COORDS] = torch.from_numpy(model.city.coords.copy())
+        tensors[CITY_COORDS] = model.city.coords.copy()
         config["city"] = {
             "name": model.city.name,
             "metric": model.city.metric,
@@ -211,7 +217,8 @@ def read_model(folder: Path) -> Model:
     if networks.input in KNOWS_CITY:
         coords = tensors.pop(CITY_COORDS, None)
         city = _city(folder.name, config.get("city"), coords, networks.psi_rows)
-    return Model(folder.name, _router(folder.name, networks, tensors), provenance, city)
+    _check_weights(folder.name, networks, tensors)
+    return Model(folder.name, networks, tensors, provenance, city)
 
 
 def _is_model(folder: Path) -> bool:
@@ -255,37 +262,31 @@ def _parsed(data: bytes, name: str) -> dict[str, Any]:
     return values
 
 
-def _router(name: str, config: ModelConfig, tensors: dict[str, Tensor]) -> Router:
-    """Networks with these weights; wrong names, shapes and numbers are refused."""
-    with torch.device("meta"):  # shapes without memory: config.json may be anyone's
-        router = Router(config)
-    for key, wanted in router.state_dict().items():
-        found = tensors.get(key)
-        if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-            got = f"{key} {_kind(found)}"
-            rule = f"config.json asks for {_kind(wanted)}"
+def _check_weights(name: str, config: ModelConfig, found: dict[str, Array]) -> None:
+    """Refuse wrong names, shapes and numbers."""
+    wanted = weight_shapes(config)
+    for key, shape in wanted.items():
+        if _kind(found.get(key)) != f"float32 {list(shape)}":
+            got = f"{key} {_kind(found.get(key))}"
+            rule = f"config.json asks for float32 {list(shape)}"
             raise InputError(Problem("E704", f"model {name}", got, rule))
-        _require_finite(name, key, found)
-    for key in tensors.keys() - router.state_dict().keys():
+        _require_finite(name, key, found[key])
+    for key in found.keys() - wanted.keys():
         rule = "config.json knows no weights of this name"
         raise InputError(Problem("E704", f"model {name}", key, rule))
-    router.load_state_dict(tensors, assign=True)
-    return router.eval()
 
 
-def _kind(tensor: Tensor | None) -> str:
-    if tensor is None:
-        return "missing"
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+def _kind(array: Array | None) -> str:
+    return "missing" if array is None else f"{array.dtype} {list(array.shape)}"
 
 
-def _require_finite(name: str, key: str, tensor: Tensor) -> None:
-    if not bool(torch.isfinite(tensor).all()):
+def _require_finite(name: str, key: str, array: Array) -> None:
+    if not np.isfinite(array).all():
         rule = "every number must be finite"
         raise InputError(Problem("E705", f"model {name}", key, rule))
 
 
-def _city(name: str, about: Any, coords: Tensor | None, rows: int) -> City:
+def _city(name: str, about: Any, coords: Array | None, rows: int) -> City:
     """The city a model was trained for, checked against its hash."""
     keys = ("metric", "name", "sha256")
     listed = isinstance(about, dict) and all(
@@ -296,7 +297,7 @@ def _city(name: str, about: Any, coords: Tensor | None, rows: int) -> City:
         rule = f"a city with {', '.join(keys)} and one place per row of Psi is needed"
         raise InputError(Problem("E704", f"model {name}", got, rule))
     _require_finite(name, CITY_COORDS, coords)
-    city = City(coords.numpy(), metric=about["metric"], name=about["name"])
+    city = City(coords, metric=about["metric"], name=about["name"])
     if city.hash != about["sha256"]:
         rule = "the stored city must match its hash"
         raise InputError(Problem("E706", f"model {name}", city.hash, rule))

@@ -14,8 +14,8 @@ from clusterfirst.networks.neural import (
     MOST_CELLS,
     NeuralScorer,
     Scoring,
-    transport_plan,
 )
+from clusterfirst.networks.plan import transport_plan
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.solving.decoding import fleets, run_stream
 from clusterfirst.solving.options import NeuralSettings, SolveOptions
@@ -42,8 +42,15 @@ def run_network(state: SearchState, settings: NeuralSettings) -> None:
         state.notes.extend(model.outside(state.instance))
         scoring = scoring_of(state.instance, settings)
         scorer = NeuralScorer(
-            model.router, state.instance, rows, settings.threads, scoring
+            model.network, state.instance, rows, settings.threads, scoring
         )
+    run_scorer(state, scorer, settings)
+
+
+def run_scorer(
+    state: SearchState, scorer: NeuralScorer, settings: NeuralSettings
+) -> None:
+    """The same with networks at hand."""
     stream = _each_shot(state, scorer, settings)
     if settings.shots == 1:
         run_stream(state, stream, settings.decoding)
@@ -92,13 +99,13 @@ def _each_shot(
 ) -> ScoreStream:
     """Yield scores for each shot and fleet, and at moved seeds."""
     # Raw coordinates are not invariant: mirrored copies of the map are other shots.
-    raw = plain.router.config.input == "xy" and state.instance.metric == "euclidean"
+    raw = plain.network.config.input == "xy" and state.instance.metric == "euclidean"
     for shot in range(settings.shots):
         scorer = plain
         if raw and shot % MIRRORS:
             view = _mirrored(state.instance, shot % MIRRORS)
             scorer = NeuralScorer(
-                plain.router, view, threads=settings.threads, scoring=plain.scoring
+                plain.network, view, threads=settings.threads, scoring=plain.scoring
             )
         asked = requests(state.instance, settings)
         request = next(asked)

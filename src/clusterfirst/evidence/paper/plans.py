@@ -22,7 +22,7 @@ from clusterfirst.evidence.paper.printed import PLAN_SAYS
 from clusterfirst.evidence.paper.shots import Recipe, allowed, decode
 from clusterfirst.evidence.paper.variants import Weights
 from clusterfirst.files.picture import FAINT, PALETTE, write_figure
-from clusterfirst.networks.neural import transport_plan
+from clusterfirst.networks.plan import transport_plan
 
 if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
     from matplotlib.figure import Figure

@@ -96,7 +96,7 @@ class Models:
         config, passes = model.config, model.provenance.get("passes", "unknown")
         return (
             f"{name}: input {config.input}, {config.seed_layers}+"
-            f"{config.cluster_layers} layers, {model.router.num_parameters():,} "
+            f"{config.cluster_layers} layers, {model.num_parameters():,} "
             f"parameters, {passes} training passes, weights {weights.digest}"
         )
 

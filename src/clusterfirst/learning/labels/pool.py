@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from clusterfirst.learning.labels.columns import LabelGroup
 from clusterfirst.learning.labels.labelset import LabelSet
-from clusterfirst.networks.inputs import NeighbourRule, NodeArrays, neighbour_lists
+from clusterfirst.networks.nodes import NeighbourRule, NodeArrays, neighbour_lists
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, IntArray
 

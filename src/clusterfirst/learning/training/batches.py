@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from clusterfirst.learning.labels.pool import Label, LabelPool
-from clusterfirst.networks.cluster import SeedBatch
-from clusterfirst.networks.inputs import NeighbourRule, NodeArrays, NodeBatch, collate
+from clusterfirst.networks.nodes import NeighbourRule, NodeArrays
+from clusterfirst.networks.trainable.cluster import SeedBatch
+from clusterfirst.networks.trainable.inputs import NodeBatch, collate
 from clusterfirst.problem.instance import FloatArray, IntArray
 from clusterfirst.problem.sampling import generator
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from clusterfirst.learning.training.batches import BatchSettings
 from clusterfirst.learning.training.loop import TrainConfig
 from clusterfirst.learning.training.losses import LossSettings
-from clusterfirst.networks.model import CONFIGS
+from clusterfirst.networks.config import CONFIGS
 
 PAPER_INSTANCES = 1_000_000  # of N = 100 (Section 3)
 PAPER_BATCH = 256

@@ -25,8 +25,7 @@ from clusterfirst.learning.training.curves import read_curve
 from clusterfirst.learning.training.loop import TrainConfig, learned, load_learned
 from clusterfirst.learning.training.pretraining import MAX_TABLE
 from clusterfirst.learning.training.run import CHECKPOINTS, Start
-from clusterfirst.networks.inputs import KNOWS_CITY
-from clusterfirst.networks.model import Router
+from clusterfirst.networks.config import KNOWS_CITY
 from clusterfirst.networks.model_folder import (
     Model,
     all_training,
@@ -34,6 +33,7 @@ from clusterfirst.networks.model_folder import (
     save_model,
     shipped,
 )
+from clusterfirst.networks.trainable.router import Router, router_of
 from clusterfirst.problem.errors import InputError, Problem
 
 WEIGHTS = "average.safetensors"
@@ -111,7 +111,8 @@ def export_model(
         "commit": _commit(),
         "torch": torch.__version__,
     }
-    model = Model(out.name, router.eval(), provenance, city)
+    weights = router.weights()
+    model = Model(out.name, done.config.model, weights, provenance, city)
     save_model(out, model, model_card(model))
     return model
 
@@ -134,7 +135,10 @@ def read_start(name: str) -> Start:
     folder = Path(name)
     if name in shipped() or not (folder / WEIGHTS).is_file():
         model = load_model(name)
-        return Start(learned(model.router), *all_training(model.provenance))
+        return Start(
+            learned(router_of(model.config, model.weights)),
+            *all_training(model.provenance),
+        )
     try:
         files = read_folder(folder)
         return Start(load(files[WEIGHTS]), *all_training(json.loads(files[FACTS])))
@@ -168,7 +172,7 @@ def model_card(model: Model) -> str:
             f"# {model.name}",
             "",
             f"Input `{config.input}`, {layers}, "
-            f"{model.router.num_parameters():,} parameters{place}.",
+            f"{model.num_parameters():,} parameters{place}.",
             "",
             f"- passes: {passes:,}, {known['passes']:,} of them in this run "
             f"({known['steps']} steps)",

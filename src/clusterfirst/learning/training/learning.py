@@ -64,9 +64,9 @@ from clusterfirst.learning.training.validation import (
     make_validation,
     solved_gap,
 )
-from clusterfirst.networks.embed import SETTINGS, EmbedSettings
 from clusterfirst.networks.model_folder import Model, load_model
 from clusterfirst.networks.neural import DEFAULT_MODEL
+from clusterfirst.networks.trainable.embed import SETTINGS, EmbedSettings
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -341,10 +341,10 @@ def _finish(
     for customers in (settings.customers, 2 * settings.customers):
         if customers <= source.city.num_locations:
             days = _validation(source, settings, out, customers)
-            gaps[f"N = {customers}"] = solved_gap(model.router, days)
+            gaps[f"N = {customers}"] = solved_gap(model.network, days)
             if settings.init is not None:
                 start = load_model(settings.init)
-                gap = solved_gap(start.router, days)
+                gap = solved_gap(start.network, days)
                 before[f"N = {customers} with {start.name}"] = gap.mean
     more = {
         "hours": settings.hours,

@@ -24,7 +24,8 @@ from clusterfirst.learning.training.checkpoint import Checkpoint
 from clusterfirst.learning.training.losses import LossSettings, training_losses
 from clusterfirst.learning.training.optimisers import make_optimisers
 from clusterfirst.learning.training.processes import begin, collect, helpers
-from clusterfirst.networks.model import ModelConfig, Router
+from clusterfirst.networks.config import ModelConfig
+from clusterfirst.networks.trainable.router import Router
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 SMOOTHING = 0.02  # weight of the newest step in the losses that are reported

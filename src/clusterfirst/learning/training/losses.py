@@ -15,11 +15,12 @@ from torch.nn import functional
 
 from clusterfirst.learning.training.batches import TrainBatch
 from clusterfirst.learning.training.own_seeds import with_own_seeds
-from clusterfirst.networks.cluster import ClusterOutput
-from clusterfirst.networks.layers import gather_rows
-from clusterfirst.networks.model import Router
-from clusterfirst.networks.seeds import TEMPERATURE, SeedOutput
-from clusterfirst.networks.transport import (
+from clusterfirst.networks.seed_decoding import TEMPERATURE
+from clusterfirst.networks.trainable.cluster import ClusterOutput
+from clusterfirst.networks.trainable.layers import gather_rows
+from clusterfirst.networks.trainable.router import Router
+from clusterfirst.networks.trainable.seeds import SeedOutput
+from clusterfirst.networks.trainable.transport import (
     SinkhornSettings,
     TransportProblem,
     cost_per_customer,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from clusterfirst.networks.model import Router
+from clusterfirst.networks.trainable.router import Router
 
 # Muon's orthogonalised steps have a scale of their own.
 MUON_RATE = 10.0

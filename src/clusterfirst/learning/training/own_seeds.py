@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from clusterfirst.learning.training.batches import TrainBatch
-from clusterfirst.networks.cluster import SeedBatch
-from clusterfirst.networks.seeds import PackingRule, SeedOutput, decode_seeds
+from clusterfirst.networks.seed_decoding import PackingRule, decode_seeds
+from clusterfirst.networks.trainable.cluster import SeedBatch
+from clusterfirst.networks.trainable.seeds import SeedOutput
 from clusterfirst.problem.instance import IntArray
 
 

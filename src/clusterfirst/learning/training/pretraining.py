@@ -37,7 +37,7 @@ from clusterfirst.learning.training.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from clusterfirst.networks.embed import (
+from clusterfirst.networks.trainable.embed import (
     Autoencoder,
     EmbedSettings,
     Graph,

@@ -44,7 +44,8 @@ from clusterfirst.learning.training.loop import (
     TrainingDiverged,
 )
 from clusterfirst.learning.training.validation import SolvedGap, Validation, solved_gap
-from clusterfirst.networks.inputs import KNOWS_CITY
+from clusterfirst.networks.config import KNOWS_CITY
+from clusterfirst.networks.network import Network
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, InputWarning, Problem
 
@@ -231,7 +232,9 @@ class _Run:
     def _validate(self, validation: Validation) -> None:
         """Measure the averaged weights; needs no random numbers of the training."""
         trainer = self.trainer
-        self.gap = solved_gap(trainer.averaged, validation)
+        router = trainer.averaged
+        network = Network(router.config, router.weights())
+        self.gap = solved_gap(network, validation)
         columns = ("passes", "seconds", "gap", "unsolved")
         curve = Curve(self.out / "validation.csv", columns)
         found = (self.gap.mean, self.gap.unsolved)

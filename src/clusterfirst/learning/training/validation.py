@@ -19,7 +19,7 @@ from clusterfirst.learning.labels.making import (
     read_labels,
 )
 from clusterfirst.learning.labels.sources import Source, city_days, uniform, world
-from clusterfirst.networks.model import Router
+from clusterfirst.networks.network import Network
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.solving.many import Answer, decode_all
@@ -100,14 +100,12 @@ def make_validation(
     return Validation([found.instance(i) for i in chosen], group.cost[chosen])
 
 
-def solved_gap(router: Router, validation: Validation) -> SolvedGap:
+def solved_gap(network: Network, validation: Validation) -> SolvedGap:
     """Decode every instance as `solve --no-polish` does; the clock is not looked at.
 
     Uses no random number of the training's, so that validating never changes a run.
     """
-    was_training = router.training
-    answers = decode_all(router, validation.instances)
-    router.train(was_training)
+    answers = decode_all(network, validation.instances)
     costs = np.array([_own_cost(answer) for answer in answers])
     return SolvedGap(costs / validation.costs - 1)
 

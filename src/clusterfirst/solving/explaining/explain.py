@@ -22,7 +22,7 @@ from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.problem.solution import Solution, Verdict, judge
 
-if TYPE_CHECKING:  # torch takes a second to import: only with a model
+if TYPE_CHECKING:  # numba takes a while to import: only with a model
     from clusterfirst.networks.model_folder import Model
 
 BoolArray = npt.NDArray[np.bool_]
@@ -238,7 +238,8 @@ def consult(
     from scipy.optimize import linear_sum_assignment
 
     from clusterfirst.networks.model_folder import Model, load_model
-    from clusterfirst.networks.neural import NeuralScorer, transport_plan
+    from clusterfirst.networks.neural import NeuralScorer
+    from clusterfirst.networks.plan import dense, transport_plan
 
     loaded = model if isinstance(model, Model) else load_model(model)
     rows = loaded.rows_of(instance, borrow=borrow)
@@ -247,20 +248,14 @@ def consult(
     delta, plan = np.full((n, count), np.nan), np.zeros((n, count))
     if not n:
         return Network(loaded.name, seeds, delta, plan)
-    scorer = NeuralScorer(loaded.router, instance, rows)
+    scorer = NeuralScorer(loaded.network, instance, rows, threads=1)
     scores = scorer(max(count, instance.min_vehicles))
     found = transport_plan(instance, scores)  # (n, K)
     together = np.stack([found[np.array(r) - 1].sum(axis=0) for r in solution.routes])
     routes, columns = linear_sum_assignment(together, maximize=True)
     seeds[routes] = scores.seeds[columns]
     plan[:, routes] = found[:, columns]
-    distance = np.full(found.shape, np.nan)
-    if scores.candidates is None:
-        distance = scores.cost
-    else:
-        who, slot = np.nonzero(scores.candidates >= 0)
-        distance[who, scores.candidates[who, slot]] = scores.cost[who, slot]
-    delta[:, routes] = distance[:, columns]
+    delta[:, routes] = dense(scores, np.nan)[:, columns]
     return Network(loaded.name, seeds, delta, plan)
 
 

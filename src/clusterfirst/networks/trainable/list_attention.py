@@ -8,26 +8,15 @@ layers.py; M are the tokens of all instances of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
-from clusterfirst.stages.compiled import OPTIONS
+from clusterfirst.networks.elementary import summing
 
-# Sums may be taken in any order, which is what lets them use vector instructions; no
-# other liberty: empty places of a list are minus infinity.
-FREEDOM = {"contract", "reassoc"}
 BLOCK = 64  # tokens
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def summing(function: Function) -> Function:
-    """Compile with numba, cached on disk."""
-    return cast(Function, njit(fastmath=FREEDOM, **OPTIONS)(function))
 
 
 class ListAttention(torch.autograd.Function):

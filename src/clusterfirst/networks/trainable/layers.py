@@ -18,7 +18,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from clusterfirst.networks.list_attention import attend
+from clusterfirst.networks.trainable.list_attention import attend
 
 
 @dataclass(frozen=True)

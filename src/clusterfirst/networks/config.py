@@ -1,29 +1,26 @@
-"""The networks together, and the settings that make them the paper's or ours."""
+"""The one description of the networks: settings, and names and shapes of the weights.
+
+What answers (`network.py`) and what learns (`trainable/`) both read it, and a model
+folder is checked against it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
-import torch
-from torch import Tensor, nn
-
-from clusterfirst.networks.cluster import (
-    ClusterOutput,
-    ClusterTransformer,
-    SeedBatch,
-    all_seeds,
-    nearest_seeds,
-)
-from clusterfirst.networks.inputs import (
-    KNOWS_CITY,
-    InputKind,
-    NeighbourRule,
-    NodeBatch,
-)
-from clusterfirst.networks.layers import EncoderShape
-from clusterfirst.networks.seeds import PackingRule, SeedOutput, SeedTransformer
+from clusterfirst.networks.nodes import NODE_FEATURES, NeighbourRule
+from clusterfirst.networks.seed_decoding import PackingRule
 from clusterfirst.problem.errors import InputError, Problem
+
+InputKind = Literal["psi", "xy", "relative", "psi+relative"]
+KNOWS_CITY: tuple[InputKind, ...] = ("psi", "psi+relative")
+PAIR_FEATURES = 10  # geometry of two tokens, demand and role of the one that is seen
+GEOMETRY = 7  # of them
+PAIR_HIDDEN = 32
+HEAD_HIDDEN = 64  # of the pair head
+SHARED = 16  # channels in which the pair head compares customer and seed
+VISIBLE_SEEDS = 8  # seed tokens a token sees when pair features are on
 
 
 @dataclass(frozen=True)
@@ -123,58 +120,6 @@ def _check(values: dict[str, Any]) -> None:
         raise _wrong("neighbours", values["neighbours"], "least <= most")
 
 
-class Router(nn.Module):
-    """Seed Transformer and Clustering Transformer, trained together."""
-
-    def __init__(self, config: ModelConfig, psi: Tensor | None = None) -> None:
-        super().__init__()
-        self.config = config
-        if config.input in KNOWS_CITY and psi is None:
-            psi = torch.zeros(config.psi_rows, config.psi_width)
-        shape = EncoderShape(
-            config.seed_layers,
-            config.width,
-            config.heads,
-            config.feedforward,
-            config.dropout,
-            config.pair_width,
-        )
-        self.seed = SeedTransformer(
-            config.input, shape, raw_demand=config.raw_demand, psi=psi
-        )
-        cluster_shape = EncoderShape(
-            config.cluster_layers,
-            config.width,
-            config.heads,
-            config.feedforward,
-            config.dropout,
-            config.pair_width,
-        )
-        self.cluster = ClusterTransformer(cluster_shape, pair_head=config.pair_head)
-
-    def encode(self, batch: NodeBatch) -> SeedOutput:
-        """Phase 1 up to its two heads."""
-        out: SeedOutput = self.seed(batch)
-        return out
-
-    def score(
-        self, hidden: Tensor, batch: NodeBatch, seeds: SeedBatch, candidates: Tensor
-    ) -> ClusterOutput:
-        """Phase 2: costs of customers at candidate seeds."""
-        out: ClusterOutput = self.cluster(hidden, batch, seeds, candidates)
-        return out
-
-    def candidates(self, batch: NodeBatch, seeds: SeedBatch) -> Tensor:
-        """(B, N, C) which seeds each customer may be assigned to."""
-        if self.config.candidates:
-            return nearest_seeds(batch, seeds, self.config.candidates)
-        return all_seeds(batch, seeds)
-
-    def num_parameters(self) -> int:
-        """Learned numbers, Psi left out (it is frozen)."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
-
-
 PAPER = ModelConfig()
 # Four heads and narrow layers: a fifth more passes per second than eight heads and a
 # feed-forward width of 512 at 3 + 3 layers, which cost as much (LOG.md). Neighbour
@@ -207,3 +152,78 @@ CONFIGS: dict[str, ModelConfig] = {
     ),
     "general": GENERAL,
 }
+
+
+def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Every weight by its name; Psi and what is learned, all of them float32."""
+    width, P = config.width, config.pair_width
+    shapes = _input_shapes(config)
+    shapes |= _encoder("seed.encoder", config, config.seed_layers)
+    shapes |= _perceptron("seed.seed_head", width, width, 1)
+    shapes |= _perceptron("seed.contrast_head", width, width, width // 2)
+    shapes |= _encoder("cluster.encoder", config, config.cluster_layers)
+    shapes |= {"cluster.role.weight": (3, width)}
+    shapes |= {"cluster.gamma": (), "cluster.beta": ()}
+    if P:
+        shapes |= _perceptron("seed.pair", PAIR_FEATURES, PAIR_HIDDEN, P)
+        shapes |= _perceptron("cluster.pair", PAIR_FEATURES, PAIR_HIDDEN, P)
+        shapes |= _linear("cluster.fleet", 2, width)
+    if config.pair_head:
+        shapes |= _linear("cluster.customer_side", width, SHARED)
+        shapes |= _linear("cluster.seed_side", width, SHARED)
+        seen = GEOMETRY + SHARED + 2  # and the latent distance, and the demand
+        shapes |= _perceptron("cluster.pair_head", seen, HEAD_HIDDEN, 1)
+    return shapes
+
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def _input_shapes(config: ModelConfig) -> Shapes:
+    """What a node is to the Seed Transformer (the paper, Eq. 2)."""
+    width, psi = config.width, config.psi_width
+    shapes: Shapes = {"seed.input.depot": (width,)}
+    if config.input in KNOWS_CITY:
+        shapes |= {"seed.input.psi": (config.psi_rows, psi)}
+    if "relative" in config.input:
+        shapes |= _perceptron("seed.input.node", NODE_FEATURES, width, width)
+        if config.input in KNOWS_CITY:
+            shapes |= {"seed.input.known.weight": (width, psi)}
+        return shapes
+    shapes |= _linear("seed.input.demand", 1, width // 2)
+    if config.input == "xy":
+        shapes |= _linear("seed.input.place", 2, width // 2)
+    elif psi != width // 2:
+        shapes |= _linear("seed.input.adapt", psi, width // 2)
+    return shapes
+
+
+def _encoder(name: str, config: ModelConfig, layers: int) -> Shapes:
+    width, P = config.width, config.pair_width
+    shapes: Shapes = _norm(f"{name}.norm", width)
+    for number in range(layers):
+        layer = f"{name}.layers.{number}"
+        shapes |= _linear(f"{layer}.attention.qkv", width, 3 * width)
+        shapes |= _linear(f"{layer}.attention.out", width, width)
+        if P:
+            shapes |= _linear(f"{layer}.attention.bias", P, config.heads)
+            message = (width, config.heads * P)
+            shapes |= {f"{layer}.attention.message.weight": message}
+        shapes |= _norm(f"{layer}.norm_attention", width)
+        shapes |= _norm(f"{layer}.norm_feedforward", width)
+        inner = config.feedforward
+        shapes |= _perceptron(f"{layer}.feedforward", width, inner, width)
+    return shapes
+
+
+def _perceptron(name: str, width_in: int, hidden: int, width_out: int) -> Shapes:
+    inner = _linear(f"{name}.inner", width_in, hidden)
+    return inner | _linear(f"{name}.outer", hidden, width_out)
+
+
+def _linear(name: str, width_in: int, width_out: int) -> Shapes:
+    return {f"{name}.weight": (width_out, width_in), f"{name}.bias": (width_out,)}
+
+
+def _norm(name: str, width: int) -> Shapes:
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}

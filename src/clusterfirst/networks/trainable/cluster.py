@@ -11,22 +11,33 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clusterfirst.networks.inputs import (
+from clusterfirst.networks import geometry as near
+from clusterfirst.networks.config import (
+    GEOMETRY,
+    HEAD_HIDDEN,
     PAIR_FEATURES,
+    PAIR_HIDDEN,
+    SHARED,
+    VISIBLE_SEEDS,
+)
+from clusterfirst.networks.trainable.inputs import (
     NodeBatch,
     Tokens,
     geometry,
     pair_features,
 )
-from clusterfirst.networks.layers import MLP, Encoder, EncoderShape, Lists, gather_rows
-
-PAIR_HIDDEN = 32
-SHARED = 16  # channels in which the pair head compares customer and seed
-BLOCK = 4_000_000  # customers x seeds in memory at once
-VISIBLE_SEEDS = 8  # seed tokens a token sees when pair features are on
+from clusterfirst.networks.trainable.layers import (
+    MLP,
+    Encoder,
+    EncoderShape,
+    Lists,
+    gather_rows,
+)
+from clusterfirst.problem.instance import IntArray
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,7 @@ class ClusterTransformer(nn.Module):
         if pair_head:
             self.customer_side = nn.Linear(width, SHARED)
             self.seed_side = nn.Linear(width, SHARED)
-            self.pair_head = MLP(7 + SHARED + 2, 2 * PAIR_HIDDEN, 1)
+            self.pair_head = MLP(GEOMETRY + SHARED + 2, HEAD_HIDDEN, 1)
 
     def forward(
         self, hidden: Tensor, batch: NodeBatch, seeds: SeedBatch, candidates: Tensor
@@ -74,7 +85,7 @@ class ClusterTransformer(nn.Module):
         """Score each customer at its candidates (B, N, C), -1 padded."""
         T = hidden.shape[1]
         tokens, x = self._tokens(hidden, batch, seeds)
-        lists = seed_lists(batch, seeds, tokens if hasattr(self, "pair") else None)
+        lists = seed_lists(batch, seeds, paired=hasattr(self, "pair"))
         pair = None
         if hasattr(self, "pair"):
             pair = self.pair(pair_features(tokens, lists.index))
@@ -85,7 +96,7 @@ class ClusterTransformer(nn.Module):
         cost = _latent_distance(customers, seed_tokens, candidates)
         if hasattr(self, "pair_head"):
             cost = cost + self._pair_cost(
-                (customers, seed_tokens), (batch, tokens), candidates, cost
+                (customers, seed_tokens), (batch, seeds), candidates, cost
             )
         logit = -nn.functional.softplus(self.gamma) * cost + self.beta
         return ClusterOutput(cost, candidates, valid, logit)
@@ -115,15 +126,16 @@ class ClusterTransformer(nn.Module):
     def _pair_cost(
         self,
         sides: tuple[Tensor, Tensor],
-        where: tuple[NodeBatch, Tokens],
+        where: tuple[NodeBatch, SeedBatch],
         candidates: Tensor,
         cost: Tensor,
     ) -> Tensor:
         """(B, N, C) non-negative cost from the geometry of customer and seed."""
-        (customers, seed_tokens), (batch, tokens) = sides, where
-        T = batch.real.shape[1]
-        position = gather_rows(tokens.position[:, T:], candidates)  # (B, N, C, 2)
-        about = torch.stack(geometry(batch.position[:, 1:, None], position), dim=-1)
+        (customers, seed_tokens), (batch, seeds) = sides, where
+        B, T = batch.real.shape
+        everyone = torch.arange(1, T).expand(B, T - 1)
+        chosen = gather_rows(seeds.index, candidates)  # (B, N, C)
+        about = geometry(batch.position, everyone, chosen)
         shared = self.customer_side(customers)[:, :, None] * gather_rows(
             self.seed_side(seed_tokens), candidates
         )
@@ -137,8 +149,7 @@ def _latent_distance(customers: Tensor, seeds: Tensor, candidates: Tensor) -> Te
     """Delta_ij = |h_i - c_j| of unit vectors, in [0, 2]."""
     h = nn.functional.normalize(customers, dim=-1)
     c = nn.functional.normalize(seeds, dim=-1).transpose(1, 2)
-    blocks = _blocks(h.shape[1], c.shape[2])
-    dot = torch.cat([(h[:, b] @ c).gather(-1, candidates[:, b]) for b in blocks], 1)
+    dot = (h @ c).gather(-1, candidates)
     # The root has no derivative at 0, where a customer meets its own seed.
     return (2 - 2 * dot).clamp(min=1e-6, max=4.0).sqrt()
 
@@ -153,48 +164,26 @@ def all_seeds(batch: NodeBatch, seeds: SeedBatch) -> Tensor:
 
 def nearest_seeds(batch: NodeBatch, seeds: SeedBatch, count: int) -> Tensor:
     """(B, N, C) the seeds with the least insertion cost, -1 padded."""
-    K = seeds.index.shape[1]
-    position = batch.position[:, 1:]
-    found = []
-    for block in _blocks(position.shape[1], K):
-        detour = _detours(position[:, block], batch, seeds)  # (B, block, K)
-        least, order = detour.topk(min(count, K), largest=False)
-        found.append(torch.where(least.isfinite(), order, -1))
-    return torch.cat(found, dim=1)
+    found = torch.full((*batch.real.shape, min(count, seeds.index.shape[1])), -1)
+    for b, own in enumerate(_real(seeds)):
+        some = near.nearest_seeds(batch.position[b].numpy(), own, count)
+        found[b, :, : some.shape[1]] = torch.from_numpy(some)
+    return found[:, 1:]
 
 
-def _blocks(rows: int, width: int) -> list[slice]:
-    """Cut rows so that no block times width exceeds BLOCK cells: memory stays O(N)."""
-    step = max(1, BLOCK // max(1, width))
-    return [slice(start, start + step) for start in range(0, max(1, rows), step)]
+def _real(seeds: SeedBatch) -> list[IntArray]:
+    """The seeds of each instance, without padding, which comes last."""
+    pairs = zip(seeds.index.numpy(), seeds.real.numpy(), strict=True)
+    return [index[real] for index, real in pairs]
 
 
-def _detours(position: Tensor, batch: NodeBatch, seeds: SeedBatch) -> Tensor:
-    """(B, M, K) cost of inserting a position into the round trip to each seed."""
-    there = gather_rows(batch.position, seeds.index)  # (B, K, 2)
-    detour: Tensor = (
-        position.norm(dim=-1)[:, :, None]
-        + torch.cdist(position, there, compute_mode="donot_use_mm_for_euclid_dist")
-        - there.norm(dim=-1)[:, None]
-    )
-    return detour.masked_fill(~seeds.real[:, None], float("inf"))
-
-
-def detours_at(batch: NodeBatch, seeds: SeedBatch, candidates: Tensor) -> Tensor:
-    """(B, N, C) the same for the customers, at their candidates only: memory O(N)."""
-    here = batch.position[:, 1:, None]
-    there = gather_rows(gather_rows(batch.position, seeds.index), candidates)
-    out: Tensor = here.norm(dim=-1) + (here - there).norm(dim=-1) - there.norm(dim=-1)
-    return out
-
-
-def seed_lists(batch: NodeBatch, seeds: SeedBatch, tokens: Tokens | None) -> Lists:
+def seed_lists(batch: NodeBatch, seeds: SeedBatch, *, paired: bool) -> Lists:
     """Lists over depot, customers and seeds.
 
     Each seed inherits the list of its customer, the customer itself included. Which
     seed tokens are seen: in the paper's setting those whose customer is in the list
     (each seed inherits the column of its customer too, so it sees itself); with pair
-    features (`tokens` given) itself and the nearest by insertion cost, so that every
+    features (`paired`) itself and the nearest by insertion cost, so that every
     customer sees the seeds that may serve it. No token is listed twice.
     """
     T = batch.real.shape[1]
@@ -205,33 +194,25 @@ def seed_lists(batch: NodeBatch, seeds: SeedBatch, tokens: Tokens | None) -> Lis
         torch.cat([batch.lists.index, gather_rows(batch.lists.index, seeds.index)], 1),
         torch.cat([batch.lists.valid, inherited], 1),
     )
-    if tokens is None:
-        seen = _seeds_of_listed_customers(nodes, batch, seeds)
-    else:
-        seen = _seeds_in_sight(tokens, batch, seeds)
+    seen = (_seeds_in_sight if paired else _seeds_of_listed_customers)(
+        nodes, batch, seeds
+    )
     # Padding must see something: itself.
     nodes.index[:, T:, 0] = torch.where(seeds.real, seeds.index, own)
     nodes.valid[:, T:, 0] = True
     return nodes.cat(seen)
 
 
-def _seeds_in_sight(tokens: Tokens, batch: NodeBatch, seeds: SeedBatch) -> Lists:
+def _seeds_in_sight(base: Lists, batch: NodeBatch, seeds: SeedBatch) -> Lists:
     """The nearest seed tokens by insertion cost; a seed sees itself first."""
-    T, K = batch.real.shape[1], seeds.index.shape[1]
-    near, finite = [], []
-    for block in _blocks(T + K, K):
-        detour = _detours(tokens.position[:, block], batch, seeds)  # (B, block, K)
-        rows = torch.arange(T + K, device=detour.device)[block]
-        if block.start == 0:
-            # From the depot no seed is a detour: there the nearest count.
-            reach = gather_rows(batch.radius, seeds.index)
-            detour[:, 0] = reach.masked_fill(~seeds.real, float("inf"))
-        own = (rows[:, None] - T == torch.arange(K, device=rows.device))[None]
-        detour = detour.masked_fill(own & seeds.real[:, None], -1.0)
-        least, order = detour.topk(min(VISIBLE_SEEDS, K), largest=False)
-        near.append(T + order)
-        finite.append(least.isfinite())
-    return Lists(torch.cat(near, dim=1), torch.cat(finite, dim=1))
+    (B, T), K = batch.real.shape, seeds.index.shape[1]
+    index = np.full((B, T + K, min(VISIBLE_SEEDS, K)), -1)
+    for b, own in enumerate(_real(seeds)):
+        some = near.nearest_seeds(batch.position[b].numpy(), own, VISIBLE_SEEDS)
+        sight = near.seeds_in_sight(some, own, VISIBLE_SEEDS)
+        index[b, : T + len(own), : sight.shape[1]] = T + sight
+    found = torch.from_numpy(index)
+    return Lists(found.clamp(min=0), found >= 0)
 
 
 def _seeds_of_listed_customers(

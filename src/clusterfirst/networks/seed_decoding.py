@@ -1,8 +1,4 @@
-"""Phase 1: which customers stand for the routes (the paper, Section 2.2).
-
-The Seed Transformer scores every customer as a seed and places it in a contrastive
-space; capacity-aware greedy decoding (Algorithm 1) then picks K seeds.
-"""
+"""Capacity-aware greedy decoding: which customers become seeds (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -12,71 +8,12 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
-from clusterfirst.networks.inputs import (
-    PAIR_FEATURES,
-    InputKind,
-    NodeBatch,
-    NodeInput,
-    Tokens,
-    pair_features,
-)
-from clusterfirst.networks.layers import MLP, Encoder, EncoderShape
 from clusterfirst.problem.instance import IntArray
 
-PAIR_HIDDEN = 32
 TEMPERATURE = 0.1  # of the contrastive space; the paper gives none
 FADE = 0.5  # how much of a probable fellow's score is lost to the seed of its route
 SURE = 0.98  # no probability above
-
-
-@dataclass(frozen=True)
-class SeedOutput:
-    """What the Seed Transformer says of each token."""
-
-    hidden: Tensor  # (B, T, D), the H of the paper
-    logit: Tensor  # (B, T) seed logits, p = sigmoid
-    contrast: Tensor  # (B, T, E) unit vectors, the Z of the paper
-
-
-class SeedTransformer(nn.Module):
-    """Encoder with a seed head and a contrastive head."""
-
-    def __init__(
-        self,
-        kind: InputKind,
-        shape: EncoderShape,
-        *,
-        raw_demand: bool,
-        psi: Tensor | None,
-    ) -> None:
-        super().__init__()
-        width = shape.width
-        self.input = NodeInput(kind, width, raw_demand=raw_demand, psi=psi)
-        self.encoder = Encoder(shape)
-        self.seed_head = MLP(width, width, 1)
-        self.contrast_head = MLP(width, width, width // 2)
-        if shape.pair_width:
-            self.pair = MLP(PAIR_FEATURES, PAIR_HIDDEN, shape.pair_width)
-
-    def forward(self, batch: NodeBatch) -> SeedOutput:
-        """Encode the depot and all customers."""
-        pair = None
-        if hasattr(self, "pair"):
-            tokens = Tokens(batch.position, batch.demand, node_roles(batch))
-            pair = self.pair(pair_features(tokens, batch.lists.index))
-        hidden = self.encoder(self.input(batch), batch.lists, pair)
-        contrast = nn.functional.normalize(self.contrast_head(hidden), dim=-1)
-        return SeedOutput(hidden, self.seed_head(hidden)[..., 0], contrast)
-
-
-def node_roles(batch: NodeBatch) -> Tensor:
-    """(B, T) 0 for the depot, 1 for customers."""
-    role = torch.ones_like(batch.rows)
-    role[:, 0] = 0
-    return role
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+"""Both forwards, numpy's and torch's, on instances of all kinds and every model.
+
+    python benchmarks/parity.py [--count 1000]
+
+Prints for each shipped model and kind of instance how many seed sets differ and the
+largest difference of Delta at the same seeds. tests/test_parity.py runs a few of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from clusterfirst.files import bundled_city
+from clusterfirst.networks.model_folder import Model, load_model, shipped
+from clusterfirst.networks.neural import NeuralScorer
+from clusterfirst.networks.nodes import NodeArrays
+from clusterfirst.networks.seed_decoding import decode_seeds
+from clusterfirst.networks.trainable.cluster import SeedBatch
+from clusterfirst.networks.trainable.inputs import collate
+from clusterfirst.networks.trainable.router import Router, router_of
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import generator, sample_day, sample_world
+
+SEED = 20261118
+KINDS = ("city", "world", "grid", "coinciding")
+
+
+def instance_of(kind: str, index: int) -> Instance:
+    """A day of the bundled city or of another world, or one with many ties."""
+    rng = generator(SEED, index)
+    n = int(np.exp(rng.uniform(np.log(1), np.log(400))))
+    if kind == "city":
+        return sample_day(bundled_city(), n, seed=SEED, index=index)
+    if kind == "world":
+        return sample_world(max(n, 5), seed=SEED, index=index)
+    side = 12 if kind == "grid" else 3  # so small that customers share places
+    coords = rng.integers(-side, side + 1, (n + 1, 2)).astype(float)
+    return Instance([0, *rng.integers(1, 10, n)], 50, coords=coords)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the two forwards disagree on."""
+
+    seeds: bool
+    delta: float  # largest
+
+
+def compare(model: Model, router: Router, instance: Instance) -> Difference:
+    """Encode, pick and score twice; Delta at the seeds of numpy."""
+    rows, config = model.rows_of(instance, borrow=True), model.config
+    scorer = NeuralScorer(model.network, instance, rows, threads=1)
+    vehicles = max(1, instance.min_vehicles)
+    seeds = scorer.pick(vehicles)
+    found = model.network.score(scorer.encoded, seeds)
+    with torch.inference_mode():
+        batch = collate([NodeArrays.of(instance, rows)], config.neighbours)
+        encoded = router.encode(batch)
+        index = torch.from_numpy(seeds)[None]
+        given = SeedBatch(index, torch.ones_like(index, dtype=torch.bool))
+        out = router.score(
+            encoded.hidden, batch, given, router.candidates(batch, given)
+        )
+
+    def look(customer: int) -> tuple[float, ...]:
+        """Customers at one place (one row of Psi) with one demand look the same."""
+        place = instance.plane[customer]
+        if config.input == "psi" and rows is not None:
+            place = rows[[customer]]
+        return (*place, float(instance.demands[customer]))
+
+    demands = instance.demand_units[1:]
+    near = scorer.encoded.nodes.lists[1:, 2:] if config.pack_neighbours else None
+    around = np.empty((len(demands), 0), dtype=np.int64)
+    if near is not None:
+        around = np.where(near >= 0, near - 1, -1)
+    limits = config.packing.limits(demands, instance.capacity_units, vehicles)
+    logit, contrast = (
+        each[0, 1:].numpy() for each in (encoded.logit, encoded.contrast)
+    )
+    theirs = decode_seeds(logit, contrast, demands, limits, around)
+    assert np.array_equal(out.candidates[0].numpy(), found.candidates)
+    gap = np.abs(out.cost[0].numpy() - found.cost).max(initial=0.0)
+    mine, theirs = (
+        sorted(map(look, each)) for each in (seeds, theirs[theirs >= 0] + 1)
+    )
+    return Difference(mine != theirs, float(gap))
+
+
+def each(model: Model, kind: str, count: int) -> Iterator[Difference]:
+    """Compare on so many instances of a kind."""
+    router = router_of(model.config, model.weights)
+    for index in range(count):
+        yield compare(model, router, instance_of(kind, index))
+
+
+def main() -> None:
+    """Print a line per model and kind."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1000)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in shipped():
+        for kind in KINDS:
+            found = list(each(load_model(name), kind, given.count // len(KINDS)))
+            print(
+                f"{name}, {len(found)} of {kind}: other seeds "
+                f"{sum(one.seeds for one in found)}, largest difference of Delta "
+                f"{max(one.delta for one in found):.1e}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

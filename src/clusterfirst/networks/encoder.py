@@ -1,0 +1,146 @@
+"""Transformer layers whose attention looks along neighbour lists, on numpy.
+
+Shape letters as in network.py. The mask of the paper (Section 2.1) is a list per token,
+so that the cost grows with T L, not T T, and so that relative geometry between a token
+and each one it sees can enter twice: as a bias on the attention logits and as part of
+the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.networks.config import ModelConfig
+from clusterfirst.networks.kernels import activate, add_and_norm, attend
+from clusterfirst.networks.nodes import Float32
+from clusterfirst.problem.instance import IntArray
+
+BLOCK = 4096  # pairs whose features are in the cache at a time
+LAYERS = ("inner", "outer")  # of a perceptron
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Whom each token sees, in flat form: token t those in start[t]..start[t + 1]."""
+
+    start: IntArray  # (T + 1,)
+    index: IntArray  # (E,) tokens
+    about: Float32  # (E, P + layers H) pair features, and what they add to the logits
+
+    @property
+    def arrays(self) -> tuple[IntArray, IntArray, Float32]:
+        """As the kernels take them."""
+        return self.start, self.index, self.about
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest list."""
+        return int(np.diff(self.start).max(initial=1))
+
+
+class Encoder:
+    """Transformer layers whose attention looks along neighbour lists."""
+
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, Any], phase: str, layers: int
+    ) -> None:
+        self.width, self.heads, self.pairs = (
+            config.width,
+            config.heads,
+            config.pair_width,
+        )
+        name = f"{phase}.encoder"
+        self.layers = [_Layer(weights, f"{name}.layers.{i}") for i in range(layers)]
+        self.norm = (weights[f"{name}.norm.weight"], weights[f"{name}.norm.bias"])
+        self.feedforward = config.feedforward
+        if self.pairs:
+            part = {each: f"{phase}.pair.{each}" for each in LAYERS}
+            self.inner = _matrix(weights[f"{part['inner']}.weight"])
+            self.inner_bias = weights[f"{part['inner']}.bias"]
+            slopes = [each.slope for each in self.layers]
+            # Pair features, and what they add to the logits of all layers and heads.
+            outer = weights[f"{part['outer']}.weight"]
+            last = weights[f"{part['outer']}.bias"]
+            to_all = np.vstack([np.eye(self.pairs, dtype=np.float32), *slopes])
+            self.outer = _matrix(to_all @ outer)
+            self.outer_bias = to_all @ last
+
+    def about(self, features: Float32) -> Float32:
+        """(E, P + layers H) what the layers know of pairs with these features."""
+        E = features.shape[1]
+        if not self.pairs:
+            return np.empty((E, 0), dtype=np.float32)
+        out = np.empty((E, self.outer.shape[1]), dtype=np.float32)
+        for block in blocks(E):
+            hidden = features[:, block].T @ self.inner
+            activate(hidden, self.inner_bias)
+            np.matmul(hidden, self.outer, out=out[block])
+            out[block] += self.outer_bias
+        return out
+
+    def run(self, change: Float32, lists: Lists) -> Float32:
+        """(T, D) -> (T, D): attention and feed-forward, each normalised before."""
+        T, D, H = len(change), self.width, self.heads
+        x, y = np.zeros((T, D), dtype=np.float32), np.empty((T, D), dtype=np.float32)
+        bias = np.zeros(D, dtype=np.float32)
+        qkv = np.empty((T, 3 * D), dtype=np.float32)
+        mixed = np.empty((T, D + H * self.pairs), dtype=np.float32)
+        inner = np.empty((T, self.feedforward), dtype=np.float32)
+        room = np.empty(D, np.float32), np.empty((H, lists.longest), np.float32)
+        for number, layer in enumerate(self.layers):
+            add_and_norm(x, change, bias, layer.norm_attention, y)
+            np.matmul(y, layer.qkv, out=qkv)
+            attend(qkv, layer.query_bias, lists.arrays, number, room, mixed)
+            change = np.matmul(mixed, layer.out)
+            add_and_norm(x, change, layer.out_bias, layer.norm_feedforward, y)
+            np.matmul(y, layer.inner, out=inner)
+            activate(inner, layer.inner_bias)
+            np.matmul(inner, layer.outer, out=change)
+            bias = layer.outer_bias
+        add_and_norm(x, change, bias, self.norm, y)
+        return y
+
+
+class _Layer:
+    """The weights of one layer, turned the way products want them."""
+
+    def __init__(self, weights: Mapping[str, Any], name: str) -> None:
+        def part(key: str) -> Any:
+            return weights[f"{name}.{key}"]
+
+        self.norm_attention = (
+            part("norm_attention.weight"),
+            part("norm_attention.bias"),
+        )
+        self.norm_feedforward = (
+            part("norm_feedforward.weight"),
+            part("norm_feedforward.bias"),
+        )
+        out, biases = part("attention.out.weight"), part("attention.qkv.bias")
+        D = len(out)
+        self.qkv = _matrix(part("attention.qkv.weight"))
+        self.query_bias = biases[:D]
+        # Weights of attention add up to 1: what all values have in common comes out.
+        self.out_bias = part("attention.out.bias") + out @ biases[2 * D :]
+        paired = f"{name}.attention.message.weight" in weights
+        message = [part("attention.message.weight")] if paired else []
+        self.slope: Any = part("attention.bias.weight") if paired else None
+        self.out = _matrix(np.concatenate([out, *message], axis=1))
+        self.inner = _matrix(part("feedforward.inner.weight"))
+        self.inner_bias = part("feedforward.inner.bias")
+        self.outer = _matrix(part("feedforward.outer.weight"))
+        self.outer_bias = part("feedforward.outer.bias")
+
+
+def _matrix(weight: Float32) -> Float32:
+    """Input by output, in one piece."""
+    return np.ascontiguousarray(weight.T)
+
+
+def blocks(length: int) -> Iterator[slice]:
+    """Cut so that what is between two products stays in the cache."""
+    return (slice(first, first + BLOCK) for first in range(0, length, BLOCK))
