@@ -16,7 +16,7 @@ EVERYTHING := .[train,labels,bench,ray,serve]
 export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test docs tables campaign constraints
+.PHONY: help demo test test-browser docs tables campaign constraints
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,10 @@ test: .venv/all-installed ## every extra and the test tools; ruff, mypy, pytest
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
+
+test-browser: .venv/all-installed ## walk through the service's page in Chromium
+	@tests/browser/chromium.sh
+	$(BIN)/pytest tests/browser
 
 docs: .venv/docs-installed ## write docs/cli.md and the site in out/site, without network
 	$(BIN)/python docs/generate_cli.py

@@ -42,12 +42,14 @@ def random_day(customers: int, seed: int = 0) -> dict[str, Any]:
 class Service:
     """A service in a process of its own, as users start it."""
 
-    def __init__(self, data: Path, *args: str) -> None:
+    def __init__(self, data: Path, *args: str, port: int = 0) -> None:
         with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(("127.0.0.1", port))
             self.port = free.getsockname()[1]
         command = [sys.executable, "-m", "clusterfirst", "serve", "--data", str(data)]
         command += ["--port", str(self.port), "--workers", "1", *args]
+        self.data = data
         self.log = data.with_suffix(".log").open("ab")
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)

@@ -57,12 +57,15 @@ function renderTabs() {
 
 function renderView() {
   const top = $("view").scrollTop;
-  const held = document.activeElement?.closest?.("#view") ? document.activeElement : null;
-  if (held && held.matches("input, select") && state.tab === state.shown) return; // never under somebody's fingers
+  const held = document.activeElement?.closest?.("#view") ? document.activeElement.name : "";
+  const caret = held && document.activeElement.selectionStart;
   if (state.tab !== state.shown) map.set({ hovered: null });
   $("view").replaceChildren(VIEWS[state.tab](state, act));
   $("view").scrollTop = state.tab === state.shown ? top : 0;
   state.shown = state.tab;
+  const again = held ? $("view").querySelector(`[name="${held}"]`) : null; // nobody loses the field they type in
+  again?.focus();
+  if (typeof caret === "number") again?.setSelectionRange?.(caret, caret);
 }
 
 function renderFigures() {
@@ -315,7 +318,6 @@ const act = {
     const { at, demand } = state.quote;
     const answer = await call("POST", `/v1/plans/${state.plan.id}/quote`, { body: { ...at, demand: Number(demand) } });
     state.quote.offers = answer.offers;
-    document.activeElement?.blur?.();
     render();
     tell("Prices of the new order");
   }),
@@ -333,7 +335,6 @@ const act = {
   compare: guarded(async (id) => {
     state.compare = id ? difference(state.plan, await call("GET", `/v1/plans/${id}`)) : null;
     map.set({ moved: new Set(state.compare?.moved.map((m) => m.id)) });
-    document.activeElement?.blur?.();
     render();
   }),
 
@@ -390,6 +391,7 @@ addEventListener("drop", (event) => {
   if (file) act.open(file);
 });
 
+globalThis.clusterfirst = { state, map }; // for the curious, and for tests
 render();
 guarded(async () => {
   state.limits = await call("GET", "/v1/limits", { quiet: true });

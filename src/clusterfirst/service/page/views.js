@@ -45,7 +45,7 @@ export function ordersView(state, act) {
   drop.addEventListener("dragover", (e) => { e.preventDefault(); drop.classList.add("over"); });
   drop.addEventListener("dragleave", () => drop.classList.remove("over"));
   drop.addEventListener("drop", (e) => { e.preventDefault(); if (e.dataTransfer.files[0]) act.open(e.dataTransfer.files[0]); });
-  const field = (label, name, extra = {}) => h("label", { class: "field" }, label, h("input", { value: state.fields[name] ?? "", oninput: (e) => act.field(name, e.target.value), ...extra }));
+  const field = (label, name, extra = {}) => h("label", { class: "field" }, label, h("input", { name, value: state.fields[name] ?? "", oninput: (e) => act.field(name, e.target.value), ...extra }));
   return h("div", { class: "start" },
     state.plan ? null : h("h1", { text: "Today’s routes, in a moment." }),
     drop,
@@ -53,7 +53,7 @@ export function ordersView(state, act) {
       field("Capacity", "capacity", { inputmode: "decimal", placeholder: "per vehicle" }),
       field("Vehicles", "vehicles", { inputmode: "numeric", placeholder: "any" }),
       field("Depot", "depot", { placeholder: "first row" }),
-      state.cities.length > 1 ? h("label", { class: "field" }, "City", h("select", { onchange: (e) => act.field("city", e.target.value) },
+      state.cities.length > 1 ? h("label", { class: "field" }, "City", h("select", { name: "city", onchange: (e) => act.field("city", e.target.value) },
         h("option", { value: "", text: "in the table" }), state.cities.map((c) => h("option", { value: c.id, text: c.name || c.id, selected: state.fields.city === c.id })))) : null),
     state.checked ? checkedNote(state) : null,
     h("div", { class: "row" }, h("button", { onclick: act.demo, id: "demo", text: "Open the demo city" })),
@@ -134,7 +134,7 @@ export function stopsView(state, act) {
       found.length > 400 ? h("p", { class: "muted", text: "The first 400; search for the others." }) : "");
   };
   fill(state.word);
-  return h("div", {}, h("input", { class: "search", type: "search", placeholder: "Search a stop", "aria-label": "Search a stop", value: state.word, oninput: (e) => { state.word = e.target.value; fill(e.target.value); } }), list);
+  return h("div", {}, h("input", { class: "search", type: "search", name: "search", placeholder: "Search a stop", "aria-label": "Search a stop", value: state.word, oninput: (e) => { state.word = e.target.value; fill(e.target.value); } }), list);
 }
 
 // --- one stop, one new order ----------------------------------------------------
@@ -174,8 +174,8 @@ function quoteView(state, act) {
   return h("form", { class: "stack", onsubmit: (e) => { e.preventDefault(); act.quote(); } },
     h("h2", {}, "A new order ", h("span", { class: "muted", text: `at ${where}` })),
     h("div", { class: "row" },
-      h("label", { class: "field" }, "Name", h("input", { value: quote.id, oninput: (e) => { quote.id = e.target.value; } })),
-      h("label", { class: "field" }, "Demand", h("input", { value: quote.demand, inputmode: "decimal", id: "quote-demand", onchange: (e) => { quote.demand = e.target.value; act.quote(); } })),
+      h("label", { class: "field" }, "Name", h("input", { name: "quote-id", value: quote.id, oninput: (e) => { quote.id = e.target.value; } })),
+      h("label", { class: "field" }, "Demand", h("input", { value: quote.demand, inputmode: "decimal", name: "quote-demand", onchange: (e) => { quote.demand = e.target.value; act.quote(); } })),
       h("button", { text: "Price it" })),
     quote.offers ? offerTable(state, quote.offers, state.plan.unit, (r) => act.accept(r), "Take") : null);
 }
@@ -187,7 +187,7 @@ export function compareView(state, act) {
   const others = state.recent.filter((p) => p.id !== state.plan.id && p.cost !== null);
   const picked = state.compare;
   return h("div", { class: "stack" },
-    h("label", { class: "field" }, "Compare with", h("select", { id: "compare", onchange: (e) => act.compare(e.target.value) }, h("option", { value: "", text: "choose a plan" }),
+    h("label", { class: "field" }, "Compare with", h("select", { id: "compare", name: "compare", onchange: (e) => act.compare(e.target.value) }, h("option", { value: "", text: "choose a plan" }),
       others.map((p) => h("option", { value: p.id, selected: picked?.id === p.id, text: `${p.name || p.id} · version ${p.version} · ${new Date(p.created).toLocaleString([], { dateStyle: "short", timeStyle: "medium" })}` })))),
     picked ? [
       h("p", {}, h("b", { text: `${picked.moved.length} of ${picked.common}` }), " stops changed vehicle; ", h("b", { text: price(state.plan.cost - picked.cost, state.plan.unit) }), " in length."),

@@ -1,0 +1,280 @@
+"""A dispatcher's walk through the page, in a real browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from conftest import picture
+from services import Service
+
+# Puts a file onto the page as the mouse would.
+DROP = """([name, text]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([text], name, { type: "text/csv" }));
+  document.querySelector(".drop").dispatchEvent(
+    new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+# Where a stop is on the screen.
+AT = """(id) => {
+  const { map } = clusterfirst;
+  const p = map.map.latLngToContainerPoint(map.places[map.index.get(id)].at);
+  const box = map.element.getBoundingClientRect();
+  return [p.x + box.left, p.y + box.top];
+}"""
+
+
+def table(customers: int, seed: int = 0) -> str:
+    """Orders around Ghent, in clusters."""
+    draw = np.random.default_rng(seed)
+    middles = draw.normal(0, 0.05, (8, 2))
+    lines = ["id,lat,lon,demand", "depot,51.05,3.72,0"]
+    for i in range(customers):
+        north, east = middles[i % 8] + draw.normal(0, 0.012, 2)
+        lines.append(
+            f"S{i + 1},{51.05 + north:.5f},{3.72 + 1.6 * east:.5f},{1 + i % 7}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def plan_of(page: Page) -> dict[str, Any]:
+    """The plan on the page."""
+    return page.evaluate("clusterfirst.state.plan")
+
+
+def start_plan(page: Page, customers: int = 120, seconds: str = "1") -> None:
+    page.evaluate(DROP, ["today.csv", table(customers)])
+    page.get_by_label("Capacity").fill("40")
+    expect(page.locator("#checked")).to_contain_text(f"{customers} orders")
+    page.get_by_label("Seconds to plan").select_option(seconds)
+    page.get_by_role("button", name="Plan", exact=True).click()
+
+
+def wait_done(page: Page) -> dict[str, Any]:
+    expect(page.get_by_role("button", name="Plan", exact=True)).to_be_visible(
+        timeout=30_000
+    )
+    return plan_of(page)
+
+
+def test_problems_are_listed_with_their_lines(page: Page) -> None:
+    """A wrong table: every problem with its line, and no way to plan."""
+    text = "id,lat,lon,demand\ndepot,51,3.7,0\na,51.01,3.7,x\nb,51.02,3.7,-2\n"
+    page.evaluate(DROP, ["wrong.csv", text])
+    page.get_by_label("Capacity").fill("10")
+    problems = page.get_by_role("list", name="Problems")
+    expect(problems).to_contain_text("line 3 demand")
+    expect(problems).to_contain_text("line 4 demand")
+    expect(page.get_by_role("button", name="Plan", exact=True)).to_be_hidden()
+
+
+def test_the_walk(page: Page, service: Service) -> None:
+    """Drop, plan, watch, stop, drag, undo, quote, compare, export, restart."""
+    start_plan(page, seconds="30")
+    expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
+    page.wait_for_function("clusterfirst.state.plan.history?.length >= 3")
+    picture(page, "service-planning")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    plan = wait_done(page)
+    assert plan["status"] == "stopped"
+    costs = [point["cost"] for point in plan["history"]]
+    assert costs == sorted(costs, reverse=True)
+    drag_on_the_map(page)
+    undo_and_redo(page)
+    drag_in_the_list(page)
+    look_at_a_stop(page)
+    quote_an_order(page)
+    compare_plans(page)
+    export_files(page)
+    after_a_restart(page, service)
+
+
+def move_that_fits(page: Page) -> tuple[str, int]:
+    """A stop and another route that has room for it."""
+    plan = plan_of(page)
+    room = [plan["capacity"] - load for load in plan["loads"]]
+    demand = page.evaluate("Object.fromEntries(clusterfirst.state.demand)")
+    return next(
+        (stop, r)
+        for r in range(len(room))
+        for other, route in enumerate(plan["routes"])
+        for stop in route
+        if other != r and demand[stop] <= room[r] and len(route) > 1
+    )
+
+
+def drag_on_the_map(page: Page) -> None:
+    before = plan_of(page)
+    stop, route = move_that_fits(page)
+    x, y = page.evaluate(AT, stop)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 15, y + 15, steps=3)
+    there = page.evaluate(AT, before["routes"][route][0])
+    page.mouse.move(*there, steps=8)
+    chip = page.locator("#chip")
+    expect(chip).to_contain_text(f"Vehicle {route + 1}")  # the price, before the drop
+    expect(chip).not_to_contain_text("…")
+    page.mouse.move(there[0] + 1, there[1])
+    picture(page, "service-drag")
+    page.mouse.up()
+    page.wait_for_function(
+        "v => clusterfirst.state.plan.version > v", arg=before["version"]
+    )
+    after = plan_of(page)
+    assert stop in after["routes"][route] or len(after["routes"]) < len(
+        before["routes"]
+    )
+    assert after["parent"] == before["id"]
+
+
+def undo_and_redo(page: Page) -> None:
+    moved = plan_of(page)
+    page.locator("#view").focus()
+    page.keyboard.press("Control+z")
+    page.wait_for_function(
+        "id => clusterfirst.state.plan.id === id", arg=moved["parent"]
+    )
+    page.keyboard.press("Control+Shift+z")
+    page.wait_for_function("id => clusterfirst.state.plan.id === id", arg=moved["id"])
+
+
+def drag_in_the_list(page: Page) -> None:
+    before = plan_of(page)
+    stop, route = move_that_fits(page)
+    own = next(r for r, stops in enumerate(before["routes"]) if stop in stops)
+    page.get_by_role("tab", name="Vehicles").click()
+    page.locator(f".vehicle[data-route='{own}'] > button").click()
+    row = page.locator(f".stop-row[data-id='{stop}']")
+    row.drag_to(page.locator(f".vehicle[data-route='{route}'] > button"))
+    page.wait_for_function(
+        "v => clusterfirst.state.plan.version > v", arg=before["version"]
+    )
+
+
+def look_at_a_stop(page: Page) -> None:
+    page.get_by_role("tab", name="Stops").click()
+    page.get_by_label("Search a stop").fill("S17")
+    page.get_by_role("button", name="S17", exact=True).click()
+    expect(page.locator("#view")).to_contain_text("Stop S17")
+    expect(page.locator("#offers")).to_contain_text("A new vehicle")
+    picture(page, "service-why")
+
+
+def quote_an_order(page: Page) -> None:
+    before = plan_of(page)
+    empty = page.evaluate(
+        """() => { const { map } = clusterfirst;
+        for (let x = 300; x < 800; x += 23) for (let y = 120; y < 600; y += 23) {
+          const near = map.points.some((p) => map.map.layerPointToContainerPoint(p)
+            .distanceTo(L.point(x, y)) < 30);
+          if (!near) { const box = map.element.getBoundingClientRect();
+            return [x + box.left, y + box.top]; } } }"""
+    )
+    page.mouse.click(*empty)
+    expect(page.locator("#offers")).to_contain_text("Take")
+    picture(page, "service-quote")
+    page.get_by_label("Seconds to plan").select_option("1")
+    page.locator("#offers").get_by_text("Take").first.click()
+    page.wait_for_function(
+        "v => clusterfirst.state.plan.version > v", arg=before["version"]
+    )
+    after = wait_done(page)
+    assert after["customers"] == before["customers"] + 1
+
+
+def compare_plans(page: Page) -> None:
+    page.get_by_role("tab", name="Compare").click()
+    page.get_by_label("Compare with").select_option(index=1)
+    expect(page.locator("#view")).to_contain_text("stops changed vehicle")
+    expect(page.locator("#view")).to_contain_text("New: new 121")
+    picture(page, "service-compare")
+
+
+def export_files(page: Page) -> None:
+    page.get_by_role("tab", name="Export").click()
+    formats = page.locator("[data-format]").evaluate_all(
+        "all => all.map(one => one.dataset.format)"
+    )
+    assert {"csv", "geojson", "json", "sol", "png"} <= set(formats)
+    for name in formats:
+        with page.expect_download(timeout=30_000) as download:
+            page.locator(f"[data-format='{name}']").click()
+        assert download.value.suggested_filename == f"plan.{name}"
+        assert download.value.path().stat().st_size > 50
+    page.get_by_role("tab", name="curl").click()
+    expect(page.locator("pre").first).to_contain_text("curl -X GET")
+
+
+def after_a_restart(page: Page, service: Service) -> None:
+    plan = plan_of(page)
+    service.kill()
+    again = Service(service.data, port=service.port).wait()
+    service.process, service.client = again.process, again.client
+    page.reload()
+    page.wait_for_function("id => clusterfirst.state.plan?.id === id", arg=plan["id"])
+    assert plan_of(page)["routes"] == plan["routes"]
+
+
+def test_the_demo_and_the_stages(page: Page) -> None:
+    """The demo city in two clicks; what the network sees, step by step."""
+    page.get_by_role("button", name="Open the demo city").click()
+    expect(page.locator("#checked")).to_contain_text("200 orders")
+    page.get_by_label("Seconds to plan").select_option("1")
+    page.get_by_role("button", name="Plan", exact=True).click()
+    expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
+    wait_done(page)
+    picture(page, "service-demo")
+    page.get_by_role("button", name="look inside").click()
+    for name in ("Clusters", "Transport plan", "Tours", "Seeds"):
+        page.locator("#stages").get_by_text(name).click(timeout=60_000)
+        expect(page.locator("#stages [aria-pressed=true]")).to_have_text(name)
+    page.locator("#stages").get_by_text("Transport plan").click()
+    picture(page, "service-stages")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_everything(
+    browser: Browser, service: Service, scheme: Any
+) -> None:
+    """Nothing is cut off at the right, and the lists scroll by themselves."""
+    small = {"width": 390, "height": 844}
+    context = browser.new_context(viewport=small, color_scheme=scheme, has_touch=True)
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{service.port}/")
+    page.locator("td .link").first.click()
+    expect(page.locator(".vehicle").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    box = page.locator(".vehicle").first.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+    picture(page, f"service-phone-{scheme}")
+    context.close()
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    """Tabs by arrow keys, a stop moved by a button; every control has a name."""
+    page.locator("td .link").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".vehicle").first).to_be_visible()
+    page.get_by_role("tab", name="Vehicles").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Stops")).to_be_focused()
+    page.locator("td .link").first.focus()
+    page.keyboard.press("Enter")
+    move = page.get_by_role("button", name="Move to a new vehicle")
+    before = plan_of(page)
+    move.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "v => clusterfirst.state.plan.version > v", arg=before["version"]
+    )
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select")].filter((e) =>
+        e.checkVisibility() && !(e.textContent.trim() || e.ariaLabel || e.labels?.length
+        || e.title)).length"""
+    )
+    assert nameless == 0
