@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
   && { echo $$p; break; }; done)
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
-EVERYTHING := .[train,labels,bench,ray,serve]
+EVERYTHING := .[train,labels,bench,ray,serve,excel]
 
 # One thread per process: pytest runs two processes, solvers must not fight.
 export OMP_NUM_THREADS := 1

@@ -144,5 +144,5 @@ def test_plot_draws_feasible_or_not(square: Path, suffix: str) -> None:
     """A wrong solution is worth looking at, too."""
     (square / "a.sol").write_text("Route #1: 1 2 3\n")
     picture = square / f"a.{suffix}"
-    assert run("plot", square / "sq.vrp", square / "a.sol", "--out", picture) == 0
+    assert run("export", square / "sq.vrp", square / "a.sol", "--out", picture) == 0
     assert picture.stat().st_size > 1000

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterfirst import files
+from clusterfirst.files.vehicles import read_fleet
 from clusterfirst.problem.solution import Solution, judge
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +48,14 @@ def test_example_city_and_orders_are_read(folder: Path) -> None:
     orders = files.read_orders(folder / "orders.csv", city, capacity=12.5)
     assert orders.ids == ("hub", "school", "bakery")
     assert orders.demands.tolist() == [0, 4, 2.5]
+
+
+def test_example_vehicles_are_read(folder: Path) -> None:
+    """The table of vehicles means what the page says."""
+    fleet = read_fleet(folder / "vehicles.csv")
+    assert fleet.vehicle_names == ("Anna", "van 1", "van 2", "van 3")
+    assert fleet.max_duration.tolist() == [450, 480]
+    assert fleet.optional.tolist() == [False, True]
 
 
 def test_every_code_is_explained() -> None:

@@ -118,7 +118,7 @@ def test_a_city_s_name_is_no_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["itself", "symlink", "hardlink"])
-@pytest.mark.parametrize("command", ["solve", "explain", "plot"])
+@pytest.mark.parametrize("command", ["solve", "explain", "export"])
 def test_an_input_is_never_written_over(
     day: Path, tmp_path: Path, capsys: Capture, how: str, command: str
 ) -> None:
@@ -128,7 +128,7 @@ def test_an_input_is_never_written_over(
         target = tmp_path / "other.json"
         (target.symlink_to if how == "symlink" else target.hardlink_to)(day)
     words: list[str | Path] = [command, day, "--out", target]
-    if command == "plot":
+    if command == "export":
         (tmp_path / "a.sol").write_text("Route #1: 1 2\nRoute #2: 3\n")
         words.insert(2, tmp_path / "a.sol")
     before = snapshot(tmp_path)
@@ -232,7 +232,7 @@ def test_plot_turns_a_solution_into_other_formats(day: Path, tmp_path: Path) -> 
     """From .sol to a map and a table in one go."""
     (tmp_path / "a.sol").write_text("Route #1: 1 2\nRoute #2: 3\n")
     words = ["--out", tmp_path / "a.geojson", "--out", tmp_path / "a.json"]
-    assert run("plot", day, tmp_path / "a.sol", *words) == 0
+    assert run("export", day, tmp_path / "a.sol", *words) == 0
     routes = json.loads((tmp_path / "a.json").read_text())["routes"]
     assert routes == [["1", "2"], ["3"]]
     assert "LineString" in (tmp_path / "a.geojson").read_text()

@@ -30,7 +30,7 @@ from clusterfirst.commands.console import (
     warnings_as_lines,
 )
 from clusterfirst.commands.explaining import explain, models
-from clusterfirst.commands.judging import check, plot
+from clusterfirst.commands.judging import check, export
 from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.learning import learn, pretrain, train
 from clusterfirst.commands.paper import paper
@@ -67,7 +67,7 @@ app.command()(solve)
 app.command()(check)
 app.add_typer(city_app, name="city")
 app.command()(sample)
-app.command()(plot)
+app.command()(export)
 app.command()(explain)
 app.command()(models)
 app.command()(demo)

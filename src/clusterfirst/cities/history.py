@@ -25,8 +25,9 @@ from clusterfirst.files.atomic import write_bytes
 from clusterfirst.files.city_folder import read_city
 from clusterfirst.files.csv_files import parse_days
 from clusterfirst.files.lock import locked
-from clusterfirst.files.source import DEFAULT_LIMITS, MEGABYTE, Limits, named, read_text
+from clusterfirst.files.source import DEFAULT_LIMITS, MEGABYTE, Limits, named
 from clusterfirst.files.source import read_bytes as read_file
+from clusterfirst.files.tables import table_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, InputWarning, Problem
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
@@ -177,7 +178,7 @@ def _read_days(
     """The days of one table; a file name that is a date is the date of its day."""
     with named(path):
         stem = Path(path).stem
-        found = parse_days(read_text(path, limits), city)
+        found = parse_days(table_text(path, limits), city)
         return [_day(city, date, stem, rows, demands) for date, rows, demands in found]
 
 

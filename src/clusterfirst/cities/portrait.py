@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clusterfirst.cities.history import NO_WEEKDAY, WEEKDAYS, History
-from clusterfirst.files.csv_files import format_table
 from clusterfirst.files.picture import FAINT, INK, PALETTE
+from clusterfirst.files.tables import format_table
 from clusterfirst.problem.instance import FloatArray, Instance
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say, say_error, write_each
-from clusterfirst.commands.reading import Reader, folders_read
+from clusterfirst.commands.reading import DayFiles, Reader, folders_read
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def explain(
         Path | None,
         typer.Argument(
             metavar="SOLUTION",
-            help="The solution: .sol or JSON; without it the instance is solved first.",
+            help="The solution (.sol, .json, stops as .csv or .xlsx); without it the "
+            "instance is solved first.",
         ),
     ] = None,
     model: ModelName = None,
@@ -55,6 +56,12 @@ def explain(
     rounding: options.Rounding = None,
     city: options.CityFolder = None,
     capacity: options.Capacity = None,
+    vehicles: options.Fleet = None,
+    matrix: options.Matrix = None,
+    durations: options.Durations = None,
+    matrix_ids: options.MatrixIds = None,
+    speed: options.Speed = None,
+    allow_unserved: options.AllowUnserved = False,
     max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
     max_bytes: options.MaxBytes = options.MAX_BYTES,
     as_json: options.Json = False,
@@ -76,11 +83,13 @@ def explain(
     if new_locations not in NEW_LOCATIONS:
         rule = f"one of {', '.join(NEW_LOCATIONS)} is needed"
         raise InputError(Problem("E404", "--new-locations", new_locations, rule))
+    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
     read = [path for path in (instance_file, solution_file) if path is not None]
+    read += day.paths
     outputs = Outputs([*read, *folders_read(city, model)])
     for target in targets:
         outputs.file(target)
-    reader = Reader(city, capacity, None, rounding, max_customers, max_bytes)
+    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     if solution_file is not None:
         solution, _ = reader.solution(solution_file, instance)

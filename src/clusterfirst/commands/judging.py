@@ -1,4 +1,4 @@
-"""`check` and `plot`: what a given solution is worth, and how it looks."""
+"""`check` and `export`: what a given solution is worth, and how people read it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say, write_each
-from clusterfirst.commands.reading import Reader, folders_read
+from clusterfirst.commands.reading import DayFiles, Reader, folders_read
 
 if TYPE_CHECKING:
     from clusterfirst.problem.instance import Instance
@@ -20,7 +20,12 @@ def check(
     instance_file: options.InstanceFile,
     solution_file: options.SolutionFile,
     rounding: options.Rounding = None,
-    vehicles: options.Vehicles = None,
+    vehicles: options.Fleet = None,
+    matrix: options.Matrix = None,
+    durations: options.Durations = None,
+    matrix_ids: options.MatrixIds = None,
+    speed: options.Speed = None,
+    allow_unserved: options.AllowUnserved = False,
     city: options.CityFolder = None,
     capacity: options.Capacity = None,
     max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
@@ -34,7 +39,8 @@ def check(
     from clusterfirst.problem.errors import InfeasibleError
     from clusterfirst.problem.solution import judge
 
-    reader = Reader(city, capacity, vehicles, rounding, max_customers, max_bytes)
+    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
+    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     solution, stated = reader.solution(solution_file, instance)
     verdict = judge(instance, solution, stated_cost=stated)
@@ -84,31 +90,44 @@ def roundings_that_fit(
     ]
 
 
-def plot(
+def export(
     instance_file: options.InstanceFile,
     solution_file: options.SolutionFile,
     out: Annotated[
         list[Path],
         typer.Option(
-            help="A .png or .svg picture, or the routes as .sol, .json, .csv or "
-            ".geojson; may be repeated."
+            help="A map (.html), driver sheets (.sheets.html), a workbook (.xlsx), "
+            "stops (.csv), a picture (.png, .svg), .geojson, .gpx, .json or .sol; may "
+            "be repeated."
         ),
     ],
     rounding: options.Rounding = None,
     city: options.CityFolder = None,
     capacity: options.Capacity = None,
+    vehicles: options.Fleet = None,
+    matrix: options.Matrix = None,
+    durations: options.Durations = None,
+    matrix_ids: options.MatrixIds = None,
+    speed: options.Speed = None,
+    allow_unserved: options.AllowUnserved = False,
     max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
     max_bytes: options.MaxBytes = options.MAX_BYTES,
 ) -> int:
-    """Draw the routes of a solution, or write them in another format."""
+    """Write a plan for people and for other programs.
+
+    The map is one file that works without a network; the sheets print one page per
+    route. What the user's tables say beyond our own columns comes along by id.
+    """
     from clusterfirst.files import write_solution
     from clusterfirst.files.by_suffix import require_solution_fits
     from clusterfirst.files.outputs import Outputs
 
-    outputs = Outputs([instance_file, solution_file, *folders_read(city, None)])
+    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
+    read = [instance_file, solution_file, *day.paths]
+    outputs = Outputs([*read, *folders_read(city, None)])
     for target in out:
         outputs.file(target)
-    reader = Reader(city, capacity, None, rounding, max_customers, max_bytes)
+    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     solution, _ = reader.solution(solution_file, instance)
     for target in out:

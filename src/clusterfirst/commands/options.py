@@ -46,6 +46,41 @@ Capacity = Annotated[
     ),
 ]
 Vehicles = Annotated[int | None, typer.Option(help="Hard limit on the fleet.")]
+Fleet = Annotated[
+    str | None,
+    typer.Option(
+        "--vehicles",
+        metavar="NUMBER|FILE",
+        help="Hard limit on the fleet, or a table of vehicles (.csv, .xlsx).",
+    ),
+]
+Matrix = Annotated[
+    Path | None,
+    typer.Option(
+        help="Distances between the locations: .csv, .npz, or OSRM's table (.json), "
+        "which may have durations too."
+    ),
+]
+Durations = Annotated[
+    Path | None, typer.Option(help="Minutes between the locations, as a matrix.")
+]
+MatrixIds = Annotated[
+    Path | None,
+    typer.Option(
+        help="Ids of the rows of a matrix; by default as in the city, depot first."
+    ),
+]
+Speed = Annotated[
+    float | None,
+    typer.Option(help="Distance per hour (km/h), where there are no durations."),
+]
+AllowUnserved = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unserved",
+        help="Orders may stay where not all fit, least priority first.",
+    ),
+]
 Rounding = Annotated[
     str | None,
     typer.Option(
@@ -61,7 +96,10 @@ MaxCustomers = Annotated[int, typer.Option(help="Refuse more customers than this
 MaxBytes = Annotated[int, typer.Option(help="Refuse larger files than this.")]
 InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help="The instance.")]
 SolutionFile = Annotated[
-    Path, typer.Argument(metavar="SOLUTION", help="The solution: .sol or JSON.")
+    Path,
+    typer.Argument(
+        metavar="SOLUTION", help="The solution: .sol, .json, or stops as .csv or .xlsx."
+    ),
 ]
 
 # As in instance.MAX_CUSTOMERS and files.source.Limits; a test compares them, because

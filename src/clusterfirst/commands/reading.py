@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from clusterfirst.cities.day_law import DayLaw
     from clusterfirst.cities.history import History
     from clusterfirst.files import Limits
+    from clusterfirst.files.day import Asked
     from clusterfirst.problem.city import City
     from clusterfirst.problem.instance import Instance
     from clusterfirst.problem.solution import Solution
 
 BUNDLED = "bundled"  # the name of the city that comes with the package
-SUFFIXES = (".vrp", ".json", ".txt", ".npz", ".csv")
+SUFFIXES = (".vrp", ".json", ".txt", ".npz", ".csv", ".xlsx")
+TABLES = (".csv", ".xlsx")
 
 
 def open_city(name: str) -> City:
@@ -71,12 +73,72 @@ def folders_read(city: str | None, model: str | None) -> list[Path]:
 
 
 @dataclass(frozen=True)
+class DayFiles:
+    """The options that say what a day has beside its orders."""
+
+    vehicles: str | None = None  # a number, or a table
+    matrix: Path | None = None
+    durations: Path | None = None
+    matrix_ids: Path | None = None
+    speed: float | None = None
+    allow_unserved: bool = False
+
+    @property
+    def number(self) -> int | None:
+        """The limit on the fleet, if it is a number."""
+        word = (self.vehicles or "").strip()
+        plain = word.lstrip("+-").isdecimal() and len(word) <= 18
+        return int(word) if plain else None
+
+    @property
+    def table(self) -> Path | None:
+        """The table of vehicles, if it is one."""
+        given = self.vehicles is not None and self.number is None
+        return Path(str(self.vehicles)) if given else None
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files that are read."""
+        files = (self.table, self.matrix, self.durations, self.matrix_ids)
+        return [path for path in files if path is not None]
+
+    def read(self, limits: Limits) -> Asked:
+        """Return what the files say."""
+        from clusterfirst.files.day import Asked
+        from clusterfirst.files.matrices import read_matrices
+        from clusterfirst.files.tables import TABLES
+        from clusterfirst.files.vehicles import read_fleet
+
+        fleet = None
+        if self.table is not None:
+            if self.table.suffix.lower() not in TABLES:
+                rule = f"a whole number or a table ({', '.join(TABLES)}) is needed"
+                got = str(self.vehicles)
+                raise InputError(Problem("E404", "--vehicles", got, rule))
+            fleet = read_fleet(self.table, limits)
+        if self.matrix_ids is not None and not (self.matrix or self.durations):
+            rule = "it names the rows of --matrix or --durations, and there is none"
+            got = str(self.matrix_ids)
+            raise InputError(Problem("E404", "--matrix-ids", got, rule))
+        ids = self.matrix_ids
+        return Asked(
+            fleet,
+            None if self.matrix is None else read_matrices(self.matrix, ids, limits),
+            None
+            if self.durations is None
+            else read_matrices(self.durations, ids, limits, durations=True),
+            self.speed,
+            self.allow_unserved,
+        )
+
+
+@dataclass(frozen=True)
 class Reader:
     """Everything on the command line that says how files are to be read."""
 
     city_name: str | None = None
     capacity: float | None = None
-    vehicles: int | None = None
+    files: DayFiles = DayFiles()
     rounding: str | None = None
     max_customers: int = options.MAX_CUSTOMERS
     max_bytes: int = options.MAX_BYTES
@@ -93,13 +155,16 @@ class Reader:
         # A city without customers checks the other options before any file is read.
         empty: dict[str, Any] = {"demands": [0], "capacity": 1, "coords": [[0, 0]]}
         Instance(**(empty | self._changes))
+        if self.files.table is not None and self.capacity is not None:
+            rule = "the table of vehicles has the capacities; leave one of the two out"
+            raise InputError(Problem("E404", "--capacity", f"{self.capacity:g}", rule))
 
     @property
     def _changes(self) -> dict[str, Any]:
         """What the options change in an instance as it is read."""
         given = {
             "capacity": self.capacity,
-            "vehicles": self.vehicles,
+            "vehicles": self.files.number,
             "rounding": self.rounding,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -116,24 +181,46 @@ class Reader:
         """The city of `--city`, read once."""
         return None if self.city_name is None else open_city(self.city_name)
 
+    @cached_property
+    def asked(self) -> Asked:
+        """What the tables beside the orders say, read once."""
+        return self.files.read(self.limits)
+
     def instances(self, path: Path) -> list[Instance]:
         """Return the instances in a file: one, or all those of a set."""
         from clusterfirst.files import read_instances, read_orders
+        from clusterfirst.files.source import named
 
-        if path.suffix.lower() == ".csv" and self.city is not None:
+        if path.suffix.lower() in TABLES and self.city is not None:
             day = read_orders(
-                path, self.city, self.capacity, self.vehicles, self.limits
+                path,
+                self.city,
+                self.capacity,
+                self.files.number,
+                self.limits,
+                asked=self.asked,
             )
-            return [day.replace(**self._changes)]
+            rounding = self._changes.get("rounding", day.rounding)
+            return [day.replace(rounding=rounding)]
         entries = read_instances(
             path,
             city=self.city,
             rounding=self.rounding,  # type: ignore[arg-type]  # checked above
             limits=self.limits,
         )
-        if not self._changes:
-            return [entry.instance for entry in entries]
-        return [entry.instance.replace(**self._changes) for entry in entries]
+        found = [self._changed(entry.instance) for entry in entries]
+        with named(path):
+            return [self.asked.of(instance, city=self.city) for instance in found]
+
+    def _changed(self, instance: Instance) -> Instance:
+        """An instance as the options want it."""
+        changes = self._changes
+        for name in changes.keys() & {"capacity", "vehicles"}:
+            if instance.constraints is not None:
+                rule = "the file has a table of vehicles; give another, or leave it out"
+                got = str(changes[name])
+                raise InputError(Problem("E404", f"--{name}", got, rule))
+        return instance.replace(**changes) if changes else instance
 
     def instance(self, path: Path) -> Instance:
         """Return the one instance in a file."""

@@ -13,7 +13,7 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.answers import Answers, summary
 from clusterfirst.commands.console import emit, say_if_slow, with_progress
-from clusterfirst.commands.reading import Reader, expand, folders_read, is_set
+from clusterfirst.commands.reading import DayFiles, Reader, expand, folders_read, is_set
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -27,12 +27,18 @@ def solve(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Instances (.vrp, .json, .txt and .npz sets, .csv orders) or folders.",
+            help="Instances (.vrp, .json, .txt and .npz sets, .csv or .xlsx orders) or "
+            "folders.",
         ),
     ],
     city: options.CityFolder = None,
     capacity: options.Capacity = None,
-    vehicles: options.Vehicles = None,
+    vehicles: options.Fleet = None,
+    matrix: options.Matrix = None,
+    durations: options.Durations = None,
+    matrix_ids: options.MatrixIds = None,
+    speed: options.Speed = None,
+    allow_unserved: options.AllowUnserved = False,
     method: Annotated[
         str | None,
         typer.Option(
@@ -95,7 +101,8 @@ def solve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Routes to start from (.sol, .json): repaired, and never made worse.",
+            help="Routes to start from (.sol, .json, .csv, .xlsx): repaired, and never "
+            "made worse.",
         ),
     ] = None,
     rounding: options.Rounding = None,
@@ -142,10 +149,11 @@ def solve(
         "seed": seed,
     }
     settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})
-    reader = Reader(city, capacity, vehicles, rounding, max_customers, max_bytes)
+    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
+    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     sources = expand(files)
     read = [path for path in (*sources, warm_start) if path is not None]
-    outputs = Outputs([*read, *folders_read(city, model)], overwrite)
+    outputs = Outputs([*read, *day.paths, *folders_read(city, model)], overwrite)
     answers = Answers(out or [], outputs, as_json, json_lines, len(sources) > 1)
     job = _Job(reader, settings, answers, warm_start)
     job.plan(sources)

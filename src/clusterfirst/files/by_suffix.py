@@ -12,11 +12,16 @@ import numpy as np
 from clusterfirst.files import json_files, sets
 from clusterfirst.files.atomic import write_bytes, write_text
 from clusterfirst.files.csv_files import format_orders, parse_orders
+from clusterfirst.files.day import Asked
+from clusterfirst.files.driver_sheets import format_sheets
 from clusterfirst.files.export import (
+    format_gpx,
     format_stops,
     geojson_document,
     require_degrees,
 )
+from clusterfirst.files.map_page import format_map
+from clusterfirst.files.routes_table import holds_stops, nothing_found, parse_routes
 from clusterfirst.files.sets import Entry, SetContext
 from clusterfirst.files.solutions import (
     format_sol,
@@ -32,18 +37,31 @@ from clusterfirst.files.source import (
     read_text,
     warn,
 )
+from clusterfirst.files.tables import TABLES, sheets, table_text
 from clusterfirst.files.vrplib import parse_vrp
 from clusterfirst.files.vrplib_writing import format_vrp
+from clusterfirst.files.workbook import format_workbook
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem, quote
 from clusterfirst.problem.instance import Instance, Rounding
 from clusterfirst.problem.solution import Solution, judge
 
 PathLike = str | os.PathLike[str]
-INSTANCE_SUFFIXES = (".vrp", ".json", ".csv")
+INSTANCE_SUFFIXES = (".vrp", ".json", ".csv", ".xlsx")
 SET_SUFFIXES = (".txt", ".npz")
 PICTURES = (".png", ".svg")
-SOLUTION_SUFFIXES = (".sol", ".json", ".csv", ".geojson", *PICTURES)
+SHEETS = ".sheets.html"  # pages for drivers; any other .html is the map
+NOTHING_MORE = Asked()
+SOLUTION_SUFFIXES = (
+    ".sol",
+    ".json",
+    ".csv",
+    ".xlsx",
+    ".html",
+    ".geojson",
+    ".gpx",
+    *PICTURES,
+)
 
 
 def read_instance(
@@ -68,16 +86,16 @@ def read_instance(
             raise InputError(Problem("E154", "file", got, rule), quote(str(path)))
         instance = entries[0].instance
         return instance if vehicles is None else instance.replace(vehicles=vehicles)
-    if suffix == ".csv" and city is not None:
+    if suffix in TABLES and city is not None:
         day = read_orders(path, city, vehicles=vehicles, limits=limits)
         return day if rounding is None else day.replace(rounding=rounding)
     with named(path):
-        text = read_text(path, limits)
+        text = table_text(path, limits)
         if suffix == ".vrp":
             instance = parse_vrp(text, limits, Path(path).stem)
         elif suffix == ".json":
             instance = json_files.parse_instance(text, limits, Path(path).stem)
-        elif suffix == ".csv":
+        elif suffix in TABLES:
             rule = "a table of orders needs its city and a capacity"
             hint = "add --city FOLDER, and --capacity Q unless the city has one"
             raise InputError(Problem("E143", "city", "none", rule, hint))
@@ -126,20 +144,31 @@ def read_orders(
     capacity: float | None = None,
     vehicles: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    *,
+    asked: Asked = NOTHING_MORE,
 ) -> Instance:
-    """Return the day of a table of orders; the city has the defaults."""
+    """Return the day of a table of orders; the city has the defaults.
+
+    `asked` is what goes beyond one capacity: vehicles, hours, street matrices.
+    """
     with named(path):
-        rows, demands = parse_orders(read_text(path, limits), city)
-        if len(rows) > limits.max_customers:
+        orders = parse_orders(table_text(path, limits), city)
+        if len(orders.rows) > limits.max_customers:
             rule = f"the limit is {limits.max_customers} (--max-customers)"
-            raise InputError(Problem("E401", "customers", str(len(rows)), rule))
+            raise InputError(Problem("E401", "customers", str(len(orders.rows)), rule))
+        if asked.fleet is not None:
+            capacity = float(asked.fleet.capacities.max())
         instance = city.day(
-            np.array(rows, dtype=np.int64),
-            np.array(demands, dtype=np.float64),
+            np.array(orders.rows, dtype=np.int64),
+            np.array(orders.demands, dtype=np.float64),
             capacity=capacity,
             vehicles=vehicles,
             name=Path(path).stem,
         )
+        if not orders.rows:
+            rule = "there are no orders: nothing is planned"
+            warn(Problem("W136", Path(path).name, "only a header", rule))
+        instance = asked.of(instance, orders, city)
         _warn_of_oddities(instance, path)
         return instance
 
@@ -153,16 +182,26 @@ def read_solution(
 ) -> tuple[Solution, float | None]:
     """Return the routes of a .sol or .json file, and the cost it states.
 
-    With `strangers`, ids in a .json that the instance does not have become -1.
+    Tables of stops (.csv, .xlsx) are read too; they state no cost. With `strangers`,
+    ids that the instance does not have become -1.
     """
     suffix = Path(path).suffix.lower()
     with named(path):
+        if suffix == ".xlsx":
+            texts = [
+                text for text in sheets(path, limits).values() if holds_stops(text)
+            ]
+            if not texts:
+                raise nothing_found(Path(path).name)
+            return parse_routes(texts, instance, strangers=strangers), None
         text = read_text(path, limits)
+        if suffix == ".csv":
+            return parse_routes([text], instance, strangers=strangers), None
         if suffix == ".sol":
             return parse_sol(text)
         if suffix == ".json":
             return parse_solution_json(text, instance, strangers=strangers)
-        raise InputError(_unknown(path, (".sol", ".json")))
+        raise InputError(_unknown(path, (".sol", ".json", ".csv", ".xlsx")))
 
 
 def write_instance(path: PathLike, instance: Instance) -> None:
@@ -217,6 +256,12 @@ def write_solution(
             write_picture(path, instance, solution)
         elif suffix == ".geojson":
             json_files.write_json(path, geojson_document(instance, solution))
+        elif suffix == ".gpx":
+            write_text(path, format_gpx(instance, solution))
+        elif suffix == ".xlsx":
+            write_bytes(path, format_workbook(instance, solution))
+        elif suffix == ".html":
+            write_text(path, _page(path, instance, solution))
         else:
             if document is None:
                 document = solution_document(instance, solution)
@@ -228,11 +273,24 @@ def require_solution_fits(path: PathLike, instance: Instance) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in SOLUTION_SUFFIXES:
         raise InputError(_unknown(path, SOLUTION_SUFFIXES))
-    if suffix == ".geojson":
-        require_degrees(instance)
-    elif suffix in PICTURES and instance.coords is None:
+    if suffix in (".geojson", ".gpx"):
+        require_degrees(instance, suffix[1:].upper())
+    elif needs_places(path) and instance.coords is None:
         rule = "a picture needs coordinates, and the instance has only a matrix"
         raise InputError(Problem("E141", "coords", rule=rule))
+
+
+def needs_places(path: PathLike) -> bool:
+    """Whether a format is a picture or a map."""
+    name = Path(path).name.lower()
+    return name.endswith((*PICTURES, ".html")) and not name.endswith(SHEETS)
+
+
+def _page(path: PathLike, instance: Instance, solution: Solution) -> str:
+    """A map, or pages for drivers; the end of the name says which."""
+    if Path(path).name.lower().endswith(SHEETS):
+        return format_sheets(instance, solution)
+    return format_map(instance, solution)
 
 
 def _unknown(path: PathLike, suffixes: tuple[str, ...]) -> Problem:

@@ -15,6 +15,7 @@ from typing import Any
 
 from clusterfirst.files.atomic import make_folder, write_text
 from clusterfirst.files.csv_files import (
+    Places,
     format_locations,
     parse_locations,
     parse_new_locations,
@@ -30,10 +31,11 @@ from clusterfirst.files.source import (
     read_text,
     warn,
 )
+from clusterfirst.files.tables import table_text
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
-from clusterfirst.problem.instance import FloatArray, Metric
+from clusterfirst.problem.instance import FloatArray
 
 FORMAT = "clusterfirst-city"
 VERSION = 1
@@ -64,17 +66,20 @@ def read_city(folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -
         grown = _grown(document.get("grown"), check)
         check.stop_if_wrong()
         check_title(name, "name")
-    coords, ids, metric = _read_table(place / "locations.csv", depot, limits)
-    founded, rows, table = grown or (len(ids), len(ids), stored)
+    places = _read_table(place / "locations.csv", depot, limits)
+    size, metric = len(places.ids), places.metric
+    founded, rows, table = grown or (size, size, stored)
+    known = places.rows(range(min(rows, size)))
     with named(place / "city.json"):
         city = City(
-            coords[:rows],
-            tuple(ids[:rows]),
+            known.coords,
+            tuple(known.ids),
             metric,
             name,
             capacity,
             vehicles,
             founded=None if grown is None else founded,
+            columns=known.columns,
         )
         whole = (city.hash_of(), city.hash) == (table, stored)
         if document.get("metric", metric) != metric or not whole:
@@ -82,8 +87,8 @@ def read_city(folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -
             hint = "if the change is meant, run `clusterfirst city init` again"
             got = stored[:12] + "..."
             raise InputError(Problem("E408", "hash", got, rule, hint))
-    if rows < len(ids):
-        _warn_of_strange_rows(place, len(ids) - rows)
+    if rows < size:
+        _warn_of_strange_rows(place, size - rows)
     return city
 
 
@@ -112,20 +117,24 @@ def read_locations(
     path: str | os.PathLike[str], depot: str, limits: Limits = DEFAULT_LIMITS
 ) -> City:
     """Return the city of a table of locations, one of which is the depot."""
-    coords, ids, metric = _read_table(path, depot, limits)
+    found = _read_table(path, depot, limits)
     with named(path):
-        return City(coords, ids=tuple(ids), metric=metric)
+        return City(
+            found.coords,
+            ids=tuple(found.ids),
+            metric=found.metric,
+            columns=found.columns,
+        )
 
 
-def _read_table(
-    path: str | os.PathLike[str], depot: str, limits: Limits
-) -> tuple[FloatArray, list[str], Metric]:
+def _read_table(path: str | os.PathLike[str], depot: str, limits: Limits) -> Places:
     with named(path):
-        coords, ids, metric = parse_locations(read_text(path, limits), depot)
-        if len(ids) - 1 > limits.max_customers:
+        places = parse_locations(table_text(path, limits), depot)
+        if len(places.ids) - 1 > limits.max_customers:
             rule = f"the limit is {limits.max_customers} (--max-customers)"
-            raise InputError(Problem("E401", "locations", str(len(ids) - 1), rule))
-        return coords, ids, metric
+            got = str(len(places.ids) - 1)
+            raise InputError(Problem("E401", "locations", got, rule))
+        return places
 
 
 def write_city(folder: str | os.PathLike[str], city: City) -> None:
@@ -169,15 +178,16 @@ def add_locations(
     with locked(folder):
         city = read_city(folder, limits)
         with named(path):
-            coords, ids, metric = parse_new_locations(read_text(path, limits))
-            _require_same_places(city, coords, ids, metric)
-        new = [row for row, name in enumerate(ids) if name not in city.row_of]
+            places = parse_new_locations(table_text(path, limits))
+            _require_same_places(city, places.coords, places.ids, places.metric)
+        new = [row for row, name in enumerate(places.ids) if name not in city.row_of]
         if new:
             # From now on rows after these are strange to city.json, until it is
             # written again at the end.
             known = city.replace(founded=city.founded or len(city.coords))
             with named(path):
-                city = city.grown(coords[new], [ids[row] for row in new])
+                added = places.rows(new)
+                city = city.grown(added.coords, added.ids, added.columns)
             write_text(Path(folder) / "city.json", _document(known))
             write_city(folder, city)
         return city, len(new)

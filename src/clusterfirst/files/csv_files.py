@@ -1,146 +1,86 @@
-"""CSV tables: locations of a city and the orders of a day.
-
-Columns go by name, in any order and case, further columns are ignored; the
-separator may be a comma, a semicolon or a tab.
-"""
+"""Tables of locations and of the orders of a day."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
-from clusterfirst.files.source import (
-    Complaints,
-    number_hint,
-    plain_number,
-    plain_numbers,
-)
+from clusterfirst.files.source import Complaints, number_hint, plain_number
+from clusterfirst.files.tables import Table, check_ids, format_table, parse_table
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance, Metric
 
-SEPARATORS = ",;\t"
-# What makes a spreadsheet compute a cell; the last four are the wide forms.
-FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+WORDS = ("vehicle", "not_vehicle", "group", "apart")
+AMOUNTS = {"service": 0.0, "priority": 1.0}  # and what an empty cell means
+MINUTES = re.compile(r"(\d{1,4}):([0-5]\d)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Table:
-    """A header, and rows with the line each ends in."""
+class Places:
+    """Locations as a table has them."""
 
-    columns: tuple[str, ...]
-    rows: list[tuple[int, list[str]]]
+    coords: FloatArray
+    ids: list[str]
+    metric: Metric
+    columns: dict[str, tuple[str, ...]]  # what else it says of each
 
-    def column(self, name: str) -> list[str]:
-        """Return the cells under one name."""
-        at = self.columns.index(name)
-        return [cells[at] for _, cells in self.rows]
+    def rows(self, rows: Sequence[int]) -> Places:
+        """Return some of them, in this order."""
+        columns = {
+            name: tuple(cells[row] for row in rows)
+            for name, cells in self.columns.items()
+        }
+        picked = [self.ids[row] for row in rows]
+        return Places(self.coords[list(rows)], picked, self.metric, columns)
 
-    def lines(self) -> list[int]:
-        """Return the line number of each row."""
-        return [line for line, _ in self.rows]
+
+@dataclass(frozen=True)
+class Orders:
+    """A day as a table has it: cells are those of the orders, without the depot."""
+
+    rows: list[int]  # of the city
+    demands: list[float]
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    amounts: dict[str, list[float]] = field(default_factory=dict)
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def parse_table(text: str, wanted: Sequence[tuple[str, ...]]) -> Table:
-    """Return the table, which must have one of the `wanted` sets of columns."""
-    first = text.lstrip("\n").partition("\n")[0]
-    separator = max(SEPARATORS, key=first.count)
-    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
-    rows: list[tuple[int, list[str]]] = []
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                rows.append((reader.line_num, [_loud(cell.strip()) for cell in cells]))
-    except csv.Error as error:
-        where, rule = f"line {reader.line_num}", f"this is not CSV: {error}"
-        raise InputError(Problem("E312", where, rule=rule)) from error
-    header_line, header = rows[0] if rows else (1, ["only empty cells"])
-    columns = tuple(name.lower() for name in header)
-    found = [names for names in wanted if set(names) <= set(columns)]
-    twice = {name for names in found for name in names if columns.count(name) > 1}
-    if len(found) != 1 or twice:
-        needed = " or ".join(",".join(names) for names in wanted)
-        rule = f"columns {needed} are needed, each once"
-        got = separator.join(header)
-        raise InputError(Problem("E311", f"line {header_line}", got, rule))
+def parse_locations(text: str, depot: str) -> Places:
+    """Return the locations, the depot first."""
     wrong = Complaints()
-    for line, cells in rows[1:]:
-        if len(cells) != len(columns):
-            rule = f"{len(columns)} are needed, as in the header"
-            got = f"{len(cells)} fields"
-            wrong.complain("E312", f"line {line}", got, rule)
-        elif any("\n" in cell for cell in cells):
-            rule = "a field must not go over several lines"
-            wrong.complain("E312", f"line {line}", "a line break", rule)
-    wrong.stop_if_wrong()
-    return Table(columns, rows[1:])
-
-
-def _numbers(table: Table, name: str, wrong: Complaints) -> list[float]:
-    quick = plain_numbers(table.column(name))
-    if quick is not None:
-        return quick
-    values = []
-    for line, cell in zip(table.lines(), table.column(name), strict=True):
-        value = plain_number(cell)
-        if value is None:
-            rule = "a finite number is needed"
-            where = f"line {line} {name}"
-            got = cell or "an empty cell"
-            wrong.complain("E313", where, got, rule, number_hint(cell))
-        values.append(value or 0.0)
-    return values
-
-
-def _check_ids(table: Table, wrong: Complaints, hint: str = "") -> None:
-    """Refuse empty ids and, with both lines, ids that appear twice."""
-    first: dict[str, int] = {}
-    for line, name in zip(table.lines(), table.column("id"), strict=True):
-        if not name:
-            wrong.complain(
-                "E308", f"line {line} id", "an empty cell", "an id is needed"
-            )
-        elif name in first:
-            rule = f"already used in line {first[name]}"
-            wrong.complain("E308", f"line {line} id", name, rule, hint)
-        first.setdefault(name, line)
-
-
-def parse_locations(text: str, depot: str) -> tuple[FloatArray, list[str], Metric]:
-    """Return coordinates and ids, the depot's first, and the metric they mean."""
-    wrong = Complaints()
-    coords, ids, metric = _places(text, wrong)
-    if depot not in ids:
+    places = _places(text, wrong)
+    if depot not in places.ids:
         rule = "no location has this id; name the depot's (--depot ID)"
         wrong.complain("E118", "depot", depot, rule)
     wrong.stop_if_wrong()
-    at = ids.index(depot)
-    order = [at, *range(at), *range(at + 1, len(ids))]
-    return coords[order], [ids[row] for row in order], metric
+    at = places.ids.index(depot)
+    return places.rows([at, *range(at), *range(at + 1, len(places.ids))])
 
 
-def parse_new_locations(text: str) -> tuple[FloatArray, list[str], Metric]:
-    """Return coordinates and ids of further locations, and the metric they mean."""
+def parse_new_locations(text: str) -> Places:
+    """Return further locations of a city."""
     wrong = Complaints()
     found = _places(text, wrong)
     wrong.stop_if_wrong()
     return found
 
 
-def _places(text: str, wrong: Complaints) -> tuple[FloatArray, list[str], Metric]:
+def _places(text: str, wrong: Complaints) -> Places:
     table = parse_table(text, [("id", "x", "y"), ("id", "lat", "lon")])
     degrees = "lat" in table.columns and "lon" in table.columns
     axes = ("lon", "lat") if degrees else ("x", "y")
-    _check_ids(table, wrong)
-    coords = np.array([_numbers(table, axis, wrong) for axis in axes]).T
+    check_ids(table, wrong)
+    coords = np.array([table.numbers(axis, wrong) for axis in axes]).T
+    others = table.others(["id", *axes])
+    columns = {name: tuple(table.column(name)) for name in others}
     metric: Metric = "greatcircle" if degrees else "euclidean"
-    return coords, table.column("id"), metric
+    return Places(coords, table.column("id"), metric, columns)
 
 
 def format_locations(city: City) -> str:
@@ -150,13 +90,42 @@ def format_locations(city: City) -> str:
     header = ("id", "lat", "lon") if degrees else ("id", "x", "y")
     cells = ([*map(plain_text, point)] for point in points.tolist())
     ids = _writable(city.ids)
-    rows = ([name, *row] for name, row in zip(ids, cells, strict=True))
-    return format_table(header, rows)
+    others = zip(*city.columns.values(), strict=True) if city.columns else repeat(())
+    rows = ([name, *row, *more] for name, row, more in zip(ids, cells, others))  # noqa: B905  # repeat() has no end
+    return format_table([*header, *city.columns], rows)
 
 
-def parse_orders(text: str, city: City) -> tuple[list[int], list[float]]:
-    """Return the city rows and demands of a day; every wrong line is named."""
-    return _orders(parse_table(text, [("id", "demand")]), city)
+def parse_orders(text: str, city: City) -> Orders:
+    """Return the orders of a day; every wrong line is named."""
+    table = parse_table(text, [("id", "demand")])
+    wrong = Complaints()
+    words = {name: tuple(table.column(name)) for name in WORDS if name in table.columns}
+    amounts = {
+        name: amount_column(table, name, empty, wrong)
+        for name, empty in AMOUNTS.items()
+        if name in table.columns
+    }
+    wrong.stop_if_wrong()
+    others = table.others(["id", "demand", *WORDS, *AMOUNTS])
+    columns = {name: tuple(table.column(name)) for name in others}
+    return Orders(*_orders(table, city), words, amounts, columns)
+
+
+def amount_column(
+    table: Table, name: str, empty: float, wrong: Complaints
+) -> list[float]:
+    """Return amounts of at least 0; times may be written 1:30 for 90 minutes."""
+    values = []
+    for line, cell in zip(table.lines(), table.digits(name), strict=True):
+        clock = MINUTES.fullmatch(cell)
+        value = empty if not cell else plain_number(cell)
+        if clock is not None and name in ("service", "max_duration"):
+            value = 60.0 * int(clock[1]) + int(clock[2])
+        if value is None or value < 0:
+            rule = "a number of at least 0 is needed"
+            wrong.complain("E313", f"line {line} {name}", cell, rule, number_hint(cell))
+        values.append(value or 0.0)
+    return values
 
 
 def parse_days(text: str, city: City) -> list[tuple[str, list[int], list[float]]]:
@@ -175,17 +144,14 @@ def parse_days(text: str, city: City) -> list[tuple[str, list[int], list[float]]
             wrong.complain("E412", f"line {row[0]} date", "an empty cell", rule)
         lines.setdefault(date, []).append(row)
     wrong.stop_if_wrong()
-    return [
-        (date, *_orders(Table(table.columns, rows), city))
-        for date, rows in lines.items()
-    ]
+    return [(date, *_orders(table.part(rows), city)) for date, rows in lines.items()]
 
 
 def _orders(table: Table, city: City) -> tuple[list[int], list[float]]:
     wrong = Complaints()
-    _check_ids(table, wrong, hint="add the demands up in one line")
-    demands = _numbers(table, "demand", wrong)
-    for line, cell in zip(table.lines(), table.column("demand"), strict=True):
+    check_ids(table, wrong, hint="add the demands up in one line")
+    demands = table.numbers("demand", wrong)
+    for line, cell in zip(table.lines(), table.digits("demand"), strict=True):
         if plain_number(cell) is not None:
             wrong.require_exact(cell, f"line {line} demand")
     for line, name, demand in zip(
@@ -207,10 +173,21 @@ def _orders(table: Table, city: City) -> tuple[list[int], list[float]]:
 
 
 def format_orders(instance: Instance) -> str:
-    """Return orders.csv of a day."""
-    demands = map(plain_text, instance.demands[1:].tolist())
-    ids = _writable(instance.ids[1:])
-    return format_table(("id", "demand"), zip(ids, demands, strict=True))
+    """Return orders.csv of a day, with all that its orders ask for."""
+    columns = {
+        "id": list(_writable(instance.ids[1:])),
+        "demand": [*map(plain_text, instance.demands[1:].tolist())],
+    }
+    if (asked := instance.constraints) is not None:
+        for name in WORDS:
+            columns[name] = list(getattr(asked, name)[1:])
+        for name in AMOUNTS:
+            given = getattr(asked, name)
+            columns[name] = [] if given is None else [*map(plain_text, given[1:])]
+    columns |= {name: list(cells[1:]) for name, cells in instance.columns.items()}
+    kept = ("id", "demand")
+    there = {name: cells for name, cells in columns.items() if cells or name in kept}
+    return format_table([*there], zip(*there.values(), strict=True))
 
 
 def _writable(ids: Sequence[str]) -> Sequence[str]:
@@ -220,29 +197,3 @@ def _writable(ids: Sequence[str]) -> Sequence[str]:
             rule = "an id in a table must not start or end with a space"
             raise InputError(Problem("E308", "id", repr(name), rule))
     return ids
-
-
-def _quiet(cell: Any) -> Any:
-    """A cell that no spreadsheet runs: formulas get an apostrophe in front.
-
-    One that looks as if it had one gets one more, so that `_loud` undoes this.
-    """
-    text = str(cell)
-    if not text.lstrip("'").startswith(FORMULA) or plain_number(text) is not None:
-        return cell
-    return f"'{text}"
-
-
-def _loud(cell: str) -> str:
-    """What `_quiet` was given."""
-    formula = cell.startswith("'") and cell.lstrip("'").startswith(FORMULA)
-    return cell[1:] if formula else cell
-
-
-def format_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return CSV text; cells are quoted only where they must be."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_quiet(cell) for cell in row] for row in rows)
-    return text.getvalue()

@@ -1,72 +1,141 @@
-"""Solutions for other programs: one row per stop (CSV), and GeoJSON for maps."""
+"""Plans for other programs: one row per stop (CSV), GeoJSON, GPX for navigation."""
 
 from __future__ import annotations
 
 from typing import Any
+from xml.sax.saxutils import escape
 
-import numpy as np
-
-from clusterfirst.files.csv_files import format_table
+from clusterfirst.files.plan import Plan, RouteLines, StopLine, plan_of
+from clusterfirst.files.tables import format_table
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
-from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.solution import Solution
 
 
 def format_stops(instance: Instance, solution: Solution) -> str:
     """Return a table with a row per stop, from depot to depot on each route.
 
-    `load` and `distance` count from the start of the route to this stop.
+    `load`, `distance` and `minutes` count from the start of the route to this stop.
     """
-    degrees = instance.metric == "greatcircle"
-    axes = (
-        [] if instance.coords is None else (["lat", "lon"] if degrees else ["x", "y"])
-    )
-    header = ["route", "stop", "id", "demand", "load", "distance", *axes]
-    rows = []
-    for number, route in enumerate(solution.routes, start=1):
-        stops = np.array([0, *route, 0])
-        units = np.cumsum(instance.demand_units[stops])
-        loads = units * instance.capacity / instance.capacity_units
-        legs = instance.lengths(stops[:-1], stops[1:])
-        way = np.concatenate([[0.0], np.cumsum(legs)])
-        for i, row in enumerate(stops.tolist()):
-            numbers = [float(instance.demands[row]), float(loads[i]), float(way[i])]
-            if instance.coords is not None:
-                point = instance.coords[row].tolist()
-                numbers += point[::-1] if degrees else point
-            rows.append([number, i, instance.ids[row], *map(plain_text, numbers)])
+    plan = plan_of(instance, solution)
+    header = stop_header(plan)
+    rows = [
+        stop_cells(plan, route, line) for route in plan.routes for line in route.lines
+    ]
     return format_table(header, rows)
+
+
+def stop_header(plan: Plan) -> list[str]:
+    """Return the names of the columns of a table of stops."""
+    own = [
+        "route",
+        *(["vehicle"] if plan.instance.constraints is not None else []),
+        "stop",
+        "id",
+        "demand",
+        "load",
+        "distance",
+        *(["minutes"] if plan.timed else []),
+        *_axes(plan.instance),
+    ]
+    return [*own, *plan.columns(tuple(own))]
+
+
+def _axes(instance: Instance) -> list[str]:
+    if instance.coords is None:
+        return []
+    return ["lat", "lon"] if instance.degrees else ["x", "y"]
+
+
+def stop_cells(plan: Plan, route: RouteLines, line: StopLine) -> list[Any]:
+    """Return the cells of one stop, as `stop_header` names them."""
+    instance = plan.instance
+    cells: list[Any] = [route.number]
+    if instance.constraints is not None:
+        cells.append(route.name)
+    cells += [line.number, instance.ids[line.row]]
+    cells.append(plain_text(float(instance.demands[line.row])))
+    cells += [f"{line.load:.10g}", plan.length_text(line.distance)]
+    if plan.timed:
+        cells.append(f"{line.minutes or 0:.1f}")
+    if instance.coords is not None:
+        point = instance.coords[line.row].tolist()
+        cells += map(plain_text, point[::-1] if instance.degrees else point)
+    return [*cells, *(column[line.row] for column in instance.columns.values())]
 
 
 def geojson_document(instance: Instance, solution: Solution) -> dict[str, Any]:
     """Return a FeatureCollection: a line per route, a point per stop and depot."""
-    require_degrees(instance)
+    require_degrees(instance, "GeoJSON")
     assert instance.coords is not None
     points = instance.coords.tolist()
+    plan = plan_of(instance, solution)
     depot = {"kind": "depot", "id": instance.ids[0]}
     features = [_feature("Point", points[0], depot)]
-    loads = judge(instance, solution).loads
-    for number, route in enumerate(solution.routes, start=1):
-        line = [points[row] for row in (0, *route, 0)]
-        facts = {"kind": "route", "route": number, "load": loads[number - 1]}
+    for route in plan.routes:
+        line = [points[stop.row] for stop in route.lines]
+        facts: dict[str, Any] = {
+            "kind": "route",
+            "route": route.number,
+            "name": route.name,
+            "load": route.load,
+            "capacity": route.capacity,
+            "length": round(route.length, 6),
+        }
+        if route.minutes is not None:
+            facts["minutes"] = round(route.minutes, 2)
         features.append(_feature("LineString", line, facts))
-        for stop, row in enumerate(route, start=1):
+        for stop in route.stops:
             facts = {
                 "kind": "stop",
-                "route": number,
-                "stop": stop,
-                "id": instance.ids[row],
-                "demand": instance.demands[row].item(),
+                "route": route.number,
+                "stop": stop.number,
+                **_facts(instance, stop.row),
             }
-            features.append(_feature("Point", points[row], facts))
+            features.append(_feature("Point", points[stop.row], facts))
+    for row in plan.verdict.unserved:
+        facts = {"kind": "unserved", **_facts(instance, row)}
+        features.append(_feature("Point", points[row], facts))
     return {"type": "FeatureCollection", "features": features}
 
 
-def require_degrees(instance: Instance) -> None:
+def _facts(instance: Instance, row: int) -> dict[str, Any]:
+    """What is known of an order; the user's own words do not replace ours."""
+    own = {"id": instance.ids[row], "demand": instance.demands[row].item()}
+    return {k: cells[row] for k, cells in instance.columns.items()} | own
+
+
+def format_gpx(instance: Instance, solution: Solution) -> str:
+    """Return a GPX route per vehicle, for navigation."""
+    require_degrees(instance, "GPX")
+    assert instance.coords is not None
+    points = instance.coords.tolist()
+    plan = plan_of(instance, solution)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<gpx version="1.1" creator="clusterfirst" '
+        'xmlns="http://www.topografix.com/GPX/1/1">',
+    ]
+    for route in plan.routes:
+        lines.append(f"<rte><name>{escape(route.name)}</name>")
+        for stop in route.lines:
+            lon, lat = points[stop.row]
+            name = escape(instance.ids[stop.row])
+            said = [c[stop.row] for c in instance.columns.values() if c[stop.row]]
+            note = f"<desc>{escape('; '.join(said))}</desc>" if said else ""
+            lines.append(
+                f'<rtept lat="{lat:.7f}" lon="{lon:.7f}">'
+                f"<name>{stop.number} {name}</name>{note}</rtept>"
+            )
+        lines.append("</rte>")
+    return "\n".join([*lines, "</gpx>", ""])
+
+
+def require_degrees(instance: Instance, what: str) -> None:
     """Refuse an instance that is not on the globe."""
-    if instance.metric != "greatcircle" or instance.coords is None:
-        rule = "GeoJSON needs lat and lon; write .csv or .json"
+    if not instance.degrees or instance.coords is None:
+        rule = f"{what} needs lat and lon; write .csv or .json"
         raise InputError(Problem("E153", "metric", instance.metric, rule))
 
 

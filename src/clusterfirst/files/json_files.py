@@ -1,34 +1,29 @@
-"""Our JSON: instances, and any document written strictly (docs/formats.md).
-
-JSON as the standard has it: no NaN, no duplicate keys, no unknown keys, no
-numbers that a float cannot hold. The place of a wrong value is given as a path,
-`customers[17].demand`.
-"""
+"""Instances as JSON (docs/formats.md)."""
 
 from __future__ import annotations
 
-import difflib
-import json
-import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from clusterfirst.files.atomic import write_text
-from clusterfirst.files.source import Complaints, Limits, check_title
-from clusterfirst.problem.errors import MAX_LINES, InputError, Problem, quote
-from clusterfirst.problem.exact import inexact
+from clusterfirst.files.json_constraints import (
+    ASKED,
+    ORDER_KEYS,
+    constraints_document,
+    order_keys,
+    parse_columns,
+    parse_constraints,
+)
+from clusterfirst.files.source import Limits, check_title
+from clusterfirst.files.strict_json import MAX_DEPTH as MAX_DEPTH
+from clusterfirst.files.strict_json import Checker as Checker
+from clusterfirst.files.strict_json import format_json as format_json
+from clusterfirst.files.strict_json import parse_json as parse_json
+from clusterfirst.files.strict_json import write_json as write_json
 from clusterfirst.problem.instance import Instance
 
 FORMAT = "clusterfirst-instance"
 VERSION = 1
-MAX_DIGITS = 30
-MAX_DEPTH = 100
-_MARKS = np.zeros(256, dtype=np.int8)  # what a byte does to the depth; 2: a quote
-_MARKS[list(b"[{")], _MARKS[list(b"]}")], _MARKS[ord('"')] = 1, -1, 2
 MAX_ROW = 2**53  # of a city; far beyond any, and exact in a float
 KEYS = {
     "format",
@@ -42,206 +37,10 @@ KEYS = {
     "customers",
     "matrix",
     "city",
+    *ASKED,
 }
 PLACE_KEYS = {"id", "x", "y", "lat", "lon"}
-
-
-@dataclass(frozen=True)
-class _BadNumber:
-    """A number JSON or a float cannot hold; reported where it is used."""
-
-    text: str
-    code: str
-    rule: str
-
-
-class _Inexact(float):
-    """A number that the float is not quite; where it matters, it is refused."""
-
-    text: str
-
-
-def parse_json(text: str) -> Any:
-    """Return the document; bad numbers are marked, other faults raised."""
-    _require_shallow(text)
-    try:
-        return json.loads(
-            text,
-            parse_constant=_constant,
-            parse_int=_integer,
-            parse_float=_decimal,
-            object_pairs_hook=_unique,
-        )
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        rule = f"this is not JSON: {error.msg}"
-        raise InputError(Problem("E302", where, rule=rule)) from error
-    except RecursionError as error:
-        raise InputError(_too_deep()) from error
-
-
-def _require_shallow(text: str) -> None:
-    """Count brackets outside of strings, before the parser goes down with them."""
-    data = text.encode("utf-8", "replace")
-    if b"\\" in data:
-        data = re.sub(rb"\\.", b"__", data, flags=re.DOTALL)
-    marks = np.frombuffer(data, dtype=np.uint8)
-    marks = marks[_MARKS[marks] != 0]
-    outside = np.cumsum(marks == ord('"')) % 2 == 0
-    steps = _MARKS[marks[outside]]
-    if np.cumsum(steps[steps != 2], dtype=np.int64).max(initial=0) > MAX_DEPTH:
-        raise InputError(_too_deep())
-
-
-def _too_deep() -> Problem:
-    rule = f"more than {MAX_DEPTH} levels; an instance needs 4"
-    return Problem("E303", "nesting", rule=rule)
-
-
-def _constant(text: str) -> _BadNumber:
-    return _BadNumber(text, "E301", "JSON has no such number")
-
-
-def _integer(text: str) -> int | _BadNumber:
-    if len(text) <= MAX_DIGITS:
-        return int(text)
-    rule = f"a number of {len(text)} digits; the limit is {MAX_DIGITS}"
-    return _BadNumber(text, "E304", rule)
-
-
-def _decimal(text: str) -> float | _BadNumber:
-    value = float(text)
-    if abs(value) != float("inf"):
-        if inexact(text, "") is None:
-            return value
-        marked = _Inexact(value)
-        marked.text = text
-        return marked
-    return _BadNumber(text, "E301", "no float can hold this number")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise InputError(Problem("E305", "key", key, "it is given twice"))
-            seen.add(key)
-    return document
-
-
-def write_json(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Write a document of plain values; NaN and infinity are refused."""
-    write_text(path, format_json(document))
-
-
-def format_json(document: Mapping[str, Any]) -> str:
-    """Return the text of a document: one key, or one item of a list, per line."""
-    try:
-        lines = [f"{_compact(key)}: {_lines(value)}" for key, value in document.items()]
-        text = "{\n" + ",\n".join(lines) + "\n}\n"
-        text.encode("utf-8")  # lone surrogates have no UTF-8
-    except (ValueError, TypeError, RecursionError) as error:
-        rule = f"this cannot be written as JSON: {quote(str(error))}"
-        raise InputError(Problem("E301", "document", rule=rule)) from error
-    return text
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
-
-
-def _lines(value: Any) -> str:
-    if not isinstance(value, list) or not value:
-        return _compact(value)
-    return "[\n " + ",\n ".join(map(_compact, value)) + "\n]"
-
-
-# --- checking a document, key by key --------------------------------------------
-
-
-class Checker(Complaints):
-    """Takes values out of a parsed document and remembers what is wrong."""
-
-    def mapping(self, value: Any, where: str, keys: set[str]) -> dict[str, Any]:
-        """Return an object without unknown keys."""
-        if not isinstance(value, dict):
-            self.complain("E306", where, _kind(value), "an object { } is needed")
-            return {}
-        for key in value.keys() - keys:
-            # Only for lines that will be printed: a million keys must not hang.
-            few = len(self.problems) < MAX_LINES
-            close = difflib.get_close_matches(key, keys, n=1) if few else []
-            hint = f'; did you mean "{close[0]}"?' if close else ""
-            self.complain("E307", f"key in {where}", key, f"it is not known{hint}")
-        return value
-
-    def items(self, value: Any, where: str) -> list[Any]:
-        """Return a list."""
-        if not isinstance(value, list):
-            self.complain("E306", where, _kind(value), "a list [ ] is needed")
-            return []
-        return value
-
-    def number(self, value: Any, where: str) -> float:
-        """Return a number; 0 stands in for a wrong one."""
-        if isinstance(value, _BadNumber):
-            self.complain(value.code, where, value.text, value.rule)
-            return 0
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.complain("E306", where, _kind(value), "a number is needed")
-            return 0
-        return value
-
-    def exact(self, value: Any, where: str) -> float:
-        """Return a demand or capacity, which adds up exactly."""
-        number = self.number(value, where)
-        if isinstance(number, _Inexact):
-            self.require_exact(number.text, where)
-        elif isinstance(number, int):
-            self.require_exact(f"{number}.0", where)
-        return number
-
-    def whole(self, value: Any, where: str) -> int:
-        """Return a whole number."""
-        number = self.number(value, where)
-        if not isinstance(number, int):
-            self.complain("E306", where, str(number), "a whole number is needed")
-            return 0
-        return number
-
-    def text(self, value: Any, where: str) -> str:
-        """Return a string."""
-        if not isinstance(value, str):
-            self.complain("E306", where, _kind(value), "a string is needed")
-            return ""
-        return value
-
-    def header(self, document: dict[str, Any], name: str, version: int) -> None:
-        """Check `format` and `version`, which say what the document is."""
-        if document.get("format", name) != name:
-            rule = f'"{name}" is needed'
-            self.complain("E309", "format", _kind(document["format"]), rule)
-        found = document.get("version", version)
-        if not isinstance(found, int) or not 1 <= found <= version:
-            rule = f"this program reads up to version {version}"
-            self.complain("E309", "version", _kind(found), rule)
-
-
-def _kind(value: Any) -> str:
-    """Return the value with its JSON type, as a person would say it."""
-    if isinstance(value, _BadNumber):
-        return value.text
-    names = {bool: "boolean", str: "string", list: "list", dict: "object"}
-    if value is None:
-        return "null"
-    shown = "" if isinstance(value, list | dict) else quote(json.dumps(value))[:60]
-    name = names.get(type(value), "number")
-    return f"{shown} ({name})" if shown else f"{'an' if name[0] == 'o' else 'a'} {name}"
-
-
-# --- instances ------------------------------------------------------------------
+CUSTOMER_KEYS = {*PLACE_KEYS, "demand", *ORDER_KEYS}
 
 
 def parse_instance(text: str, limits: Limits, default_name: str = "") -> Instance:
@@ -267,13 +66,15 @@ def instance_of(parsed: Any, limits: Limits, default_name: str = "") -> Instance
     check.stop_if_wrong()
     places = [check.mapping(document["depot"], "depot", PLACE_KEYS)]
     for i, row in enumerate(customers):
-        places.append(check.mapping(row, f"customers[{i}]", {*PLACE_KEYS, "demand"}))
+        places.append(check.mapping(row, f"customers[{i}]", CUSTOMER_KEYS))
     check.stop_if_wrong()
     axes = _axes(check, places[0])
     fields = _optional(check, document, axes)
     name = check.text(document.get("name", default_name), "name")
     demands, coords, ids = _rows(check, places, axes)
     capacity = check.exact(document["capacity"], "capacity")
+    fields["constraints"] = parse_constraints(check, document, places)
+    fields["columns"] = parse_columns(check, document, len(places))
     check.stop_if_wrong()
     check_title(name, "name")
     return Instance(
@@ -335,6 +136,7 @@ def _optional(
     fields: dict[str, Any] = {
         "metric": "greatcircle" if "lat" in axes else "euclidean",
         "rounding": check.text(document.get("rounding", "none"), "rounding"),
+        "degrees": "lat" in axes,
     }
     if "matrix" in document:
         fields["metric"] = "matrix"
@@ -372,7 +174,7 @@ def _matrix(check: Checker, value: Any) -> list[list[float]]:
 
 def instance_document(instance: Instance) -> dict[str, Any]:
     """Return an instance as a plain document that reads back equal."""
-    axes = ("lon", "lat") if instance.metric == "greatcircle" else ("x", "y")
+    axes = ("lon", "lat") if instance.degrees else ("x", "y")
     points = None if instance.coords is None else instance.coords.tolist()
     places: list[dict[str, Any]] = [{"id": name} for name in instance.ids]
     demands = instance.demands.tolist()
@@ -392,6 +194,12 @@ def instance_document(instance: Instance) -> dict[str, Any]:
         "depot": places[0],
         "customers": places[1:],
     }
+    if instance.constraints is not None:
+        for row, place in enumerate(places[1:], start=1):
+            place.update(order_keys(instance.constraints, row))
+        document.update(constraints_document(instance.constraints))
+    if instance.columns:
+        document["columns"] = {k: list(v) for k, v in instance.columns.items()}
     if instance.matrix is not None:
         document["matrix"] = instance.matrix.tolist()
     if instance.city_rows is not None or instance.city_hash:

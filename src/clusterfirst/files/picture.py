@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg")
-# Twelve colours with a distance of at least 0.12 in OKLab between any two.
+# Twenty-four colours with a distance of at least 0.14 in OKLab between any two.
 PALETTE = (
     "#1f6fb5",
     "#e4572e",
@@ -41,6 +41,18 @@ PALETTE = (
     "#f78fd0",
     "#4b1270",
     "#86c3fb",
+    "#0000f8",
+    "#f800f8",
+    "#003820",
+    "#907078",
+    "#901090",
+    "#0000a0",
+    "#a88800",
+    "#00e8d0",
+    "#6800d8",
+    "#580820",
+    "#004878",
+    "#5890f8",
 )
 LINE_STYLES = ("solid", (0, (4, 1.5)), (0, (1.2, 1.2)))
 INK = "#22262e"
@@ -99,7 +111,7 @@ def draw(instance: Instance, solution: Solution) -> Figure:
         left = figure.subplots()
     draw_map(left, points, known, looks)
     left.set_title(_title(instance, solution, verdict), color=INK, loc="left", size=12)
-    if instance.metric == "greatcircle":
+    if instance.degrees:
         _draw_scale(left, points)
     return figure
 
@@ -113,7 +125,7 @@ def route_looks(points: FloatArray, solution: Solution) -> list[Look]:
     """Colour and line style per route; neighbouring routes never share both.
 
     Greedy colouring, the route with most coloured neighbours first (DSATUR). Among
-    the colours free of neighbours the least used one is taken; a thirteenth mutual
+    the colours free of neighbours the least used one is taken; a twenty-fifth mutual
     neighbour gets a dashed line instead.
     """
     neighbours = neighbouring_routes(points, solution)

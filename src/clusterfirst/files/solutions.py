@@ -14,7 +14,7 @@ from clusterfirst.files.source import Complaints, plain_number
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
-from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.solution import Solution, Verdict, judge
 
 
 def parse_sol(text: str) -> tuple[Solution, float | None]:
@@ -94,8 +94,24 @@ def solution_of(
         routes.append([row_of.get(name, -1) for name in names])
     cost = document.get("cost")
     stated = None if cost is None else float(check.number(cost, "cost"))
+    drives = _vehicles(check, document.get("vehicles"), instance)
     check.stop_if_wrong()
-    return Solution(routes), stated
+    return Solution(routes, drives), stated
+
+
+def _vehicles(check: Checker, value: Any, instance: Instance) -> list[int] | None:
+    """The vehicle of each route by its name, where the day has vehicles by name."""
+    if value is None or instance.constraints is None:
+        return None
+    place = {name: v for v, name in enumerate(instance.constraints.fleet.vehicle_names)}
+    found = []
+    for i, item in enumerate(check.items(value, "vehicles")):
+        name = check.text(item, f"vehicles[{i}]")
+        if name not in place:
+            rule = "the fleet has no vehicle of this name"
+            check.complain("E829", f"vehicles[{i}]", name, rule)
+        found.append(place.get(name, -1))
+    return found
 
 
 def solution_document(instance: Instance, solution: Solution) -> dict[str, Any]:
@@ -106,7 +122,33 @@ def solution_document(instance: Instance, solution: Solution) -> dict[str, Any]:
         "cost": verdict.cost,
         "unit": instance.unit,
         "rounding": instance.rounding,
-        "routes": [[instance.ids[c] for c in route] for route in solution.routes],
-        "loads": list(verdict.loads),
+        **plan_document(instance, solution, verdict),
         "capacity": instance.capacity,
     }
+
+
+def plan_document(
+    instance: Instance, solution: Solution, verdict: Verdict
+) -> dict[str, Any]:
+    """Return routes, loads and, where there are any, vehicles and orders that stay."""
+    ids = instance.ids
+    document: dict[str, Any] = {
+        "routes": [[ids[c] for c in route] for route in solution.routes],
+        "loads": list(verdict.loads),
+    }
+    if instance.constraints is not None:
+        document["vehicles"] = list(route_names(instance, solution))
+        document["lengths"] = list(verdict.lengths)
+        if verdict.minutes:
+            document["minutes"] = list(verdict.minutes)
+        document["unserved"] = [ids[c] for c in verdict.unserved]
+    return document
+
+
+def route_names(instance: Instance, solution: Solution) -> tuple[str, ...]:
+    """Return what people call each route: its vehicle, or its number."""
+    if instance.constraints is None:
+        return tuple(str(k + 1) for k in range(len(solution.routes)))
+    names = instance.constraints.fleet.vehicle_names
+    drives = solution.vehicles or range(len(solution.routes))
+    return tuple(names[v] if 0 <= v < len(names) else "?" for v in drives)

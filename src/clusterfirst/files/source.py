@@ -23,7 +23,7 @@ from clusterfirst.problem.instance import MAX_CUSTOMERS
 MEGABYTE = 1 << 20
 PACKED = {
     b"\x1f\x8b": "gzip data",
-    b"PK\x03\x04": "zip data (an .xlsx file is one too)",
+    b"PK\x03\x04": "zip data (rename it if it is an .xlsx file)",
     b"BZh": "bzip2 data",
     b"\xfd7zXZ": "xz data",
     b"\x28\xb5\x2f\xfd": "zstd data",

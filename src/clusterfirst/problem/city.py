@@ -9,8 +9,8 @@ stays that of the rows it was founded with.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,8 @@ class City:
     """All locations, depot in row 0, under the user's own ids.
 
     `capacity` and `vehicles` are the defaults for a day in this city; `founded` is the
-    number of rows that `hash` covers, None for all of them.
+    number of rows that `hash` covers, None for all of them. `columns` is what else the
+    table of locations says: an address, a phone number.
     """
 
     coords: FloatArray  # (|X| + 1, 2); x, y or lon, lat
@@ -34,6 +35,7 @@ class City:
     capacity: float | None = None
     vehicles: int | None = None
     founded: int | None = None
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # An instance with every location once checks exactly what a city must be.
@@ -70,12 +72,25 @@ class City:
         digest.update(places.tobytes())
         return digest.hexdigest()
 
-    def grown(self, coords: FloatArray, ids: Sequence[str]) -> City:
+    def grown(
+        self,
+        coords: FloatArray,
+        ids: Sequence[str],
+        columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> City:
         """Return the same city with further locations after those it has."""
+        new, old = columns or {}, self.columns
         return self.replace(
             coords=np.vstack([self.coords, np.reshape(coords, (-1, 2))]),
             ids=(*self.ids, *ids),
             founded=self.founded or len(self.coords),
+            columns={
+                name: (
+                    *old.get(name, ("",) * len(self.ids)),
+                    *new.get(name, ("",) * len(ids)),
+                )
+                for name in dict.fromkeys([*old, *new])
+            },
         )
 
     @cached_property
@@ -108,6 +123,10 @@ class City:
             ids=tuple(self.ids[row] for row in rows.tolist()),
             city_rows=rows,
             city_hash=self.hash,
+            columns={
+                name: tuple(cells[row] for row in rows.tolist())
+                for name, cells in self.columns.items()
+            },
         )
 
     def replace(self, **changes: object) -> City:

@@ -150,7 +150,7 @@ def checked(constraints: Constraints, ids: Sequence[str]) -> Constraints:
             rule = f"{size} are needed, the depot's first"
             problems.append(Problem("E432", name, f"{len(cells)} cells", rule))
         # All empty is the same as none, and compares so.
-        changes[name] = tuple(cells) if any(cells) else ()
+        changes[name] = ("", *cells[1:]) if any(cells[1:]) else ()
     speed = constraints.speed
     if speed is not None and not (np.isfinite(speed) and speed > 0):
         rule = "a distance per hour above 0 is needed"
@@ -199,6 +199,7 @@ def _amounts(
         rule = f"{len(ids)} are needed, the depot's first"
         problems.append(Problem("E432", name, f"shape {values.shape}", rule))
         return values
+    values[0] = 0.0  # the depot orders nothing
     for row in np.flatnonzero(~((values >= 0) & (values <= MAX_MINUTES))).tolist():
         rule = f"a number from 0 to {MAX_MINUTES:g} is needed"
         problems.append(

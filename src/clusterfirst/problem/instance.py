@@ -78,6 +78,9 @@ class Instance:
     columns
         What else the user's tables say, (n + 1,) cells under each name: carried
         through to what people read.
+    degrees
+        Whether coordinates are longitude and latitude, which those beside a matrix
+        may be too.
     """
 
     demands: npt.NDArray[Any]
@@ -93,6 +96,7 @@ class Instance:
     city_hash: str = ""
     constraints: Constraints | None = None
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    degrees: bool = False
     max_customers: int = field(default=MAX_CUSTOMERS, repr=False)
     demand_units: IntArray = field(init=False, repr=False)
     capacity_units: int = field(init=False, repr=False)
@@ -124,8 +128,8 @@ class Instance:
         stop_if_wrong(problems)
         check_demands(demands, ids, problems)
         coords, matrix = self.coords, self.matrix
+        degrees = self.degrees or self.metric == "greatcircle"
         if coords is not None:
-            degrees = self.metric == "greatcircle"
             coords = checked_coords(coords, degrees, ids, problems)
         if matrix is not None:
             matrix = checked_matrix(matrix, n, problems)
@@ -165,6 +169,7 @@ class Instance:
             "demand_units": units,
             "capacity_units": int(kinds.max()),
             "constraints": constraints,
+            "degrees": degrees and coords is not None,
             "vehicle_units": None,
         }
         if constraints is not None:
@@ -201,7 +206,7 @@ class Instance:
                 "use --method savings, or give coordinates too"
             )
             raise InputError(Problem("E141", "coords", rule=rule))
-        if self.metric != "greatcircle":
+        if not self.degrees:
             return self.coords
         lon, lat = np.radians(self.coords[:, 0]), np.radians(self.coords[:, 1])
         east = (lon - lon.mean()) * math.cos(float(lat.mean()))

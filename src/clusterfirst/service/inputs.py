@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clusterfirst.files import read_instance, read_locations
-from clusterfirst.files.csv_files import SEPARATORS, format_table
 from clusterfirst.files.json_files import Checker, instance_of, parse_json
 from clusterfirst.files.source import Limits, plain_number
+from clusterfirst.files.tables import SEPARATORS, format_table
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import (
     ClusterfirstError,

@@ -1,0 +1,140 @@
+"""A plan for drivers: HTML that prints one page per route."""
+
+from __future__ import annotations
+
+import html
+import math
+
+from clusterfirst.files.plan import Plan, RouteLines, StopLine, plan_of
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution
+
+STYLE = """
+body { font: 13px/1.35 system-ui, sans-serif; color: #22262e; margin: 24px; }
+section { break-after: page; max-width: 900px; margin: 0 auto 40px; }
+section:last-child { break-after: auto; }
+h1 { font-size: 20px; margin: 0; } p { margin: 2px 0 12px; color: #5a636e; }
+table { width: 100%; border-collapse: collapse; }
+th { text-align: left; font-size: 11px; color: #5a636e; }
+th { border-bottom: 2px solid #22262e; }
+td, th { padding: 4px 8px 4px 0; vertical-align: top; overflow-wrap: anywhere; }
+td { border-bottom: 1px solid #d5dae0; }
+td.n, th.n { text-align: right; white-space: nowrap; } .done { width: 18px; }
+.box { display: inline-block; width: 12px; height: 12px; border: 1px solid #22262e; }
+.depot { color: #5a636e; }
+thead { display: table-header-group; } tr { break-inside: avoid; }
+@page { margin: 14mm; }
+@media print { body { margin: 0; } section { margin: 0; max-width: none; } }
+"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def format_sheets(
+    instance: Instance, solution: Solution, start: float | None = None
+) -> str:
+    """Return the pages; with a `start` (minutes after midnight) the times of day."""
+    plan = plan_of(instance, solution)
+    pages = [_page(plan, route, start) for route in plan.routes]
+    if plan.verdict.unserved:
+        pages.append(_unserved(plan))
+    title = html.escape(instance.name or "Routes")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f"<title>{title}</title>\n<style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(pages)
+        + "\n</body></html>\n"
+    )
+
+
+def _page(plan: Plan, route: RouteLines, start: float | None) -> str:
+    instance = plan.instance
+    unit = f" {instance.unit}" if instance.unit else ""
+    facts = [
+        f"{len(route.stops)} stops",
+        f"load {route.load:.10g} of {route.capacity:.10g}",
+        f"{plan.length_text(route.length)}{unit}",
+    ]
+    if route.minutes is not None:
+        facts.append(_minutes(route.minutes))
+        if start is not None:
+            facts.append(f"{clock(start)} to {clock(start + route.minutes)}")
+    header = ["", "stop", "id", *instance.columns, "demand", "leg", f"way{unit}"]
+    if plan.timed:
+        header.append("arrival" if start is not None else "after")
+    body = "\n".join(
+        _row(plan, line, start, last=line is route.lines[-1]) for line in route.lines
+    )
+    words = 3 + len(instance.columns)
+    names = "".join(
+        f"<th{' class=n' if at >= words else ''}>{html.escape(name)}</th>"
+        for at, name in enumerate(header)
+    )
+    return (
+        f"<section><h1>{_heading(plan, route)}</h1>\n"
+        f"<p>{html.escape(', '.join(facts))}</p>\n"
+        f"<table><thead><tr>{names}</tr></thead><tbody>\n{body}\n</tbody></table>"
+        "</section>"
+    )
+
+
+def _heading(plan: Plan, route: RouteLines) -> str:
+    day = f"{plan.instance.name}: " if plan.instance.name else ""
+    kind = "route " if plan.instance.constraints is None else ""
+    return html.escape(f"{day}{kind}{route.name}")
+
+
+def _row(plan: Plan, line: StopLine, start: float | None, *, last: bool) -> str:
+    instance = plan.instance
+    depot = line.row == 0
+    box = "" if depot else '<span class="box"></span>'
+    number = "" if depot else str(line.number)
+    own = [cells[line.row] for cells in instance.columns.values()]
+    words = [number, instance.ids[line.row], *own]
+    demand = "" if depot else f"{float(instance.demands[line.row]):.10g}"
+    first = depot and not last
+    numbers = [demand, "" if first else plan.length_text(line.leg)]
+    numbers.append("" if first else plan.length_text(line.distance))
+    if plan.timed and line.minutes is not None:
+        numbers.append(
+            clock(start + line.minutes) if start is not None else _minutes(line.minutes)
+        )
+    cells = "".join(f"<td>{html.escape(word)}</td>" for word in words)
+    cells += "".join(f'<td class="n">{html.escape(word)}</td>' for word in numbers)
+    kind = ' class="depot"' if depot else ""
+    return f'<tr{kind}><td class="done">{box}</td>{cells}</tr>'
+
+
+def _unserved(plan: Plan) -> str:
+    instance = plan.instance
+    rows = "\n".join(
+        "<tr>"
+        + "".join(
+            f"<td>{html.escape(word)}</td>"
+            for word in [
+                instance.ids[row],
+                *(cells[row] for cells in instance.columns.values()),
+                f"{float(instance.demands[row]):.10g}",
+            ]
+        )
+        + "</tr>"
+        for row in plan.verdict.unserved
+    )
+    names = "".join(
+        f"<th>{html.escape(name)}</th>" for name in ["id", *instance.columns, "demand"]
+    )
+    return (
+        f"<section><h1>Not served</h1>\n<table><thead><tr>{names}</tr></thead>"
+        f"<tbody>\n{rows}\n</tbody></table></section>"
+    )
+
+
+def _minutes(minutes: float) -> str:
+    hours, rest = divmod(math.ceil(minutes - 1e-9), 60)
+    return f"{hours} h {rest:02d}" if hours else f"{rest} min"
+
+
+def clock(minutes: float) -> str:
+    """Return a time of day; after midnight it starts again."""
+    hours, rest = divmod(round(minutes) % 1440, 60)
+    return f"{hours:02d}:{rest:02d}"
