@@ -22,6 +22,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: .venv/core-installed ## set up and solve one bundled day with a picture
+	$(BIN)/clusterfirst warm-up
 	$(BIN)/clusterfirst demo --out out/demo.png
 
 test: .venv/all-installed ## every extra and the test tools; ruff, mypy, pytest

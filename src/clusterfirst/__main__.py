@@ -4,13 +4,17 @@ Ctrl-C while the imports are still running gets a sentence too. `kill`, and what
 ends a service, is the same: what was found is handed over, what was done is kept.
 """
 
+import os
 import signal
 import sys
+from types import FrameType
 
 
 def run() -> int:
     """Import the app and run it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     try:
         from clusterfirst.cli import main
 
@@ -18,6 +22,19 @@ def run() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("clusterfirst: interrupted\n")
         return 130
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, or end at once where nobody would see it.
+
+    numba compiles through callbacks of C, which print an exception and go on. No
+    answer and no file of ours is open while it does.
+    """
+    locks = sys.modules.get("numba.core.compiler_lock")
+    if locks is not None and locks.global_compiler_lock.is_locked():
+        os.write(2, b"clusterfirst: interrupted\n")
+        os._exit(130)
+    signal.default_int_handler(number, frame)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.learning import learn, pretrain, train
 from clusterfirst.commands.paper import paper
 from clusterfirst.commands.serving import serve
-from clusterfirst.commands.solving import demo, solve
+from clusterfirst.commands.solving import demo, solve, warm_up
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem, quote
 
 INTERRUPTED = 130
@@ -71,6 +71,7 @@ app.command()(export)
 app.command()(explain)
 app.command()(models)
 app.command()(demo)
+app.command()(warm_up)
 app.command()(label)
 app.add_typer(labels_app, name="labels")
 app.command()(pretrain)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -95,16 +96,32 @@ def warnings_as_lines() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def say_if_slow(text: str, seconds: float = 3.0) -> Iterator[None]:
-    """Print a line on stderr if the block takes longer than this."""
-    timer = threading.Timer(seconds, say, [text])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+@dataclass
+class Countdown:
+    """Tells how much of a long work is left: on a terminal in place, else in lines."""
+
+    work: str  # with "{left}" in it, and perhaps "{total}"
+    every: float = 5.0  # seconds between two lines
+    _next: float = 0.0
+    _open: bool = False  # a line on the terminal has no end yet
+
+    def __call__(self, left: int, total: int) -> None:
+        """Say it, if it is time to; nothing left ends the line."""
+        if sys.stderr is None:
+            return
+        text = self.work.format(left=left, total=total)
+        if sys.stderr.isatty():
+            end = "" if left else "\n"
+            print(f"\r{text}", end=end, file=sys.stderr, flush=True)
+            self._open = bool(left)
+        elif time.monotonic() >= self._next:
+            say(text)
+            self._next = time.monotonic() + self.every
+
+    def close(self) -> None:
+        """End a line that was cut short."""
+        if self._open:
+            say("")
 
 
 def with_progress(

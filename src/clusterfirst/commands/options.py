@@ -17,6 +17,24 @@ Overwrite = Annotated[
 Seed = Annotated[
     int, typer.Option(help="The same seed and --iterations: the same answer.")
 ]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        help="fisher-jaikumar, sweep, petal, savings or neural; or a peer: hgs, "
+        "pyvrp, ortools, vroom, 'cmd:PROGRAM ...'."
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Weights by name or folder; implies --method neural."),
+]
+Polish = Annotated[
+    bool | None,
+    typer.Option(
+        "--polish/--no-polish",
+        help="Local search between routes until the time limit; on by default.",
+    ),
+]
 CityFolder = Annotated[
     str | None,
     typer.Option("--city", help="City folder of a CSV of orders; 'bundled' is ours."),

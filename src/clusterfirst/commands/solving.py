@@ -12,7 +12,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.answers import Answers, summary
-from clusterfirst.commands.console import emit, say_if_slow, with_progress
+from clusterfirst.commands.console import Countdown, emit, with_progress
 from clusterfirst.commands.reading import DayFiles, Reader, expand, folders_read, is_set
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
@@ -39,17 +39,8 @@ def solve(
     matrix_ids: options.MatrixIds = None,
     speed: options.Speed = None,
     allow_unserved: options.AllowUnserved = False,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="fisher-jaikumar, sweep, petal, savings or neural; or a peer: hgs, "
-            "pyvrp, ortools, vroom, 'cmd:PROGRAM ...'."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Weights by name or folder; implies --method neural."),
-    ] = None,
+    method: options.Method = None,
+    model: options.Model = None,
     shots: Annotated[
         int,
         typer.Option(
@@ -69,13 +60,7 @@ def solve(
             help="Locations a city's model does not know: refuse (default) or nearest."
         ),
     ] = None,
-    polish: Annotated[
-        bool | None,
-        typer.Option(
-            "--polish/--no-polish",
-            help="Local search between routes until the time limit; on by default.",
-        ),
-    ] = None,
+    polish: options.Polish = None,
     assign: Annotated[
         str | None,
         typer.Option(help="Assignment: fast (default), exact, sparse or hard."),
@@ -265,11 +250,45 @@ class _Job:
 
 def _warmed(instance: Instance, settings: SolveOptions) -> float:
     """Start up, with a word to the user while kernels are being compiled."""
-    from clusterfirst.solving.solver import warm_up
-
     instance.require_feasible()  # the reasons that need no search need no start-up
-    with say_if_slow("compiling the kernels, once after each installation ..."):
-        return warm_up(settings.method, settings.model)
+    return _compiled(settings)
+
+
+def _compiled(settings: SolveOptions) -> float:
+    """Compile what is not on disk yet, counting down; return the seconds."""
+    from clusterfirst.solving.warming import warm_up
+
+    count = Countdown(
+        "compiling {total} kernels, once after each installation: {left} left"
+    )
+    try:
+        return warm_up(
+            settings.method,
+            settings.model,
+            polish=settings.polish,
+            on_progress=count,
+        )
+    finally:
+        count.close()
+
+
+def warm_up(
+    method: options.Method = None,
+    model: options.Model = None,
+    polish: options.Polish = None,
+) -> int:
+    """Compile, on all cores, what `solve` with the same options runs.
+
+    The first solve after an installation would do the same.
+    """
+    from clusterfirst.solving.solver import SolveOptions
+
+    _refuse_contradictions(model, method, False)
+    chosen = "neural" if model is not None else method
+    given = {"method": chosen, "model": model, "polish": polish}
+    settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]  # each has its type
+    emit(f"ready after {_compiled(settings):.1f} s")
+    return 0
 
 
 def demo(

@@ -155,8 +155,8 @@ def _assign_settings(state: SearchState, settings: DecodingSettings) -> AssignSe
     return replace(chosen, seconds=math.inf, max_nodes=settings.max_nodes)
 
 
-def warm_fallbacks(toy: Instance) -> None:
-    """Compile what runs only on large instances or when an assignment fails."""
+def warm_assignment(toy: Instance) -> None:
+    """Compile all of it, also what runs on large instances or when it fails."""
     cost = toy.distances[1:, 1:4].copy()
     problem = AssignProblem(cost, toy.demand_units[1:], toy.capacity_units, 3)
     many = np.ones(EXACT_UP_TO + 1, dtype=np.int64)  # so that flow is pushed

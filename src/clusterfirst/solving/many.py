@@ -43,7 +43,7 @@ def solve_many(
         return
     from clusterfirst.networks.neural import on_threads
 
-    warm_up(options.method, options.model)
+    warm_up(options.method, options.model, polish=options.polish)
     alone = replace(options, threads=1)
     waiting: deque[Future[Answer]] = deque()
     pool = ThreadPoolExecutor(options.threads)

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterfirst.stages.search_state import SearchState
 
 OUTSIDE = "cmd:"  # an outside program; its words follow
 
@@ -55,3 +58,16 @@ METHODS = {
 def find_method(name: str) -> Method | None:
     """The entry of a name, or of any `cmd:PROGRAM ...`; None if there is none."""
     return METHODS.get(OUTSIDE if name.startswith(OUTSIDE) else name)
+
+
+def run_method(state: SearchState, name: str, options: object = None) -> None:
+    """Let a method offer its routes to a search; `options` are those of `solve`."""
+    method = find_method(name)
+    assert method is not None  # the options were checked
+    run = method.load()
+    if method.kind is Kind.SCORES:
+        run(state, options)
+    elif method.kind is Kind.PEER:
+        run(state, name)
+    else:
+        run(state)

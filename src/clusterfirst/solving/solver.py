@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.canonical import Canonical, canonical
-from clusterfirst.solving.decoding import warm_fallbacks
-from clusterfirst.solving.method import METHODS, OUTSIDE, Kind, find_method
+from clusterfirst.solving.method import METHODS, run_method
 from clusterfirst.solving.options import (
     ASSIGNMENTS,
     DEFAULT_METHOD,
@@ -29,6 +27,7 @@ from clusterfirst.solving.options import (
 )
 from clusterfirst.solving.result import Result
 from clusterfirst.solving.safe_start import safe_routes, some_packing
+from clusterfirst.solving.warming import warm_up
 from clusterfirst.stages.classical.exact import optimal_routes
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.repair import repair_routes
@@ -60,32 +59,6 @@ def default_time_limit(customers: int) -> float:
     return max(1.0, customers / 1000)
 
 
-def warm_up(method: str = "fisher-jaikumar", model: str | None = None) -> float:
-    """Load and compile what a method needs, once per process; return the seconds."""
-    start = time.perf_counter()
-    _warm_once(method, model)
-    return time.perf_counter() - start
-
-
-@cache
-def _warm_once(method: str, model: str | None) -> None:
-    """Run the method on a toy: every kernel gets compiled or loaded on the way."""
-    options = SolveOptions(method, iterations=3, model=model, new_locations="nearest")
-    if method.startswith(OUTSIDE):
-        return  # an outside program keeps nothing of ours warm
-    points = np.random.default_rng(0).random((41, 2))
-    toy = Instance(np.array([0] + [1, 2] * 20), capacity=30, coords=points)
-    _run_method(SearchState(toy, Deadline.never(), iterations=3), method, options)
-    if method == DEFAULT_METHOD:
-        _run_method(SearchState(toy, Deadline.never(), iterations=1), "savings")
-    safe_routes(toy, None, Deadline.after(1.0))
-    if not options.is_peer:
-        from clusterfirst.stages.search.polish import warm_up as warm_up_polish
-
-        warm_up_polish()
-    warm_fallbacks(toy)
-
-
 def solve(
     instance: Instance,
     options: SolveOptions | None = None,
@@ -113,7 +86,7 @@ def solve(
     if instance.num_customers < 1:
         state.best, state.proof = Routes.of([]), "nobody to visit"
         return _judged(state, form, options, interrupted=False)
-    startup = warm_up(options.method, options.model)
+    startup = warm_up(options.method, options.model, polish=options.polish)
     return replace(search(state, form, options, start=start), startup=startup)
 
 
@@ -198,7 +171,7 @@ def _search(
     if not method_done:
         name, rounds = _first_method(state, options)
         state.start_rounds(rounds)
-        _run_method(state, name, options)
+        run_method(state, name, options)
     if not state.answered:
         _fall_back(state, options, whole)
         safe = safe or safe_routes(state.instance, packed, whole)
@@ -266,7 +239,7 @@ def _fall_back(state: SearchState, options: SolveOptions, whole: Deadline) -> No
     if options.method != "savings":
         state.deadline = whole.share(METHOD_SHARE)
         state.start_rounds(1)
-        _run_method(state, "savings")
+        run_method(state, "savings")
     given = "that of savings" if state.answered else "a safe one"
     note = (
         f"W205 {options.method} had no answer in its share of the time: this one is "
@@ -274,20 +247,6 @@ def _fall_back(state: SearchState, options: SolveOptions, whole: Deadline) -> No
     )
     state.notes.append(note)
     state.details["instead"] = note
-
-
-def _run_method(
-    state: SearchState, name: str, options: SolveOptions | None = None
-) -> None:
-    method = find_method(name)
-    assert method is not None  # the options were checked
-    run = method.load()
-    if method.kind is Kind.SCORES:
-        run(state, options)
-    elif method.kind is Kind.PEER:
-        run(state, name)
-    else:
-        run(state)
 
 
 def _better_tours(state: SearchState, deadline: Deadline) -> None:

@@ -17,9 +17,9 @@ from numba import njit
 from numba.core.types import unliteral
 
 from clusterfirst.problem.instance import EARTH_RADIUS_KM, FloatArray, IntArray
+from clusterfirst.stages.kernel_cache import enable_cache
 
 OPTIONS: dict[str, Any] = {
-    "cache": True,
     "nogil": True,
     "error_model": "numpy",
     "_nrt": False,
@@ -73,6 +73,7 @@ def compiled(**more: Any) -> Callable[[Function], Function]:
             return found(tuple(map(unliteral, args)), kws)
 
         dispatcher.get_call_template = get_call_template
+        enable_cache(dispatcher)
         return cast(Function, dispatcher)
 
     return compiler

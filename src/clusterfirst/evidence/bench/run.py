@@ -155,11 +155,7 @@ def prepare(setup: tuple[str, str | None, tuple[int, ...]]) -> None:
     method = Method.of(text)
     if is_peer(method.name):
         require_peer(method.name)
-    warm_up(method.name, method.weights(model))
-    if method.polish:
-        from clusterfirst.stages.search.polish import warm_up as warm_up_polish
-
-        warm_up_polish()
+    warm_up(method.name, method.weights(model), polish=method.polish)
 
 
 def matmul_rate() -> float:
