@@ -173,7 +173,7 @@ def test_not_found_is_not_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> 
     """If neither packing nor method finds routes, the error says not found."""
     warm_up()
     monkeypatch.setattr(solver, "some_packing", lambda *_: None)
-    monkeypatch.setattr(solver, "_run_method", lambda *_: None)
+    monkeypatch.setattr(solver, "run_method", lambda *_: None)
     rng = np.random.default_rng(0)
     # Next fit by angle needs more than the fewest vehicles here.
     demands = np.array([0, 6, 5, 4, 5, 6, 4])
@@ -205,7 +205,7 @@ def test_a_wrong_answer_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
         state.best, state.best_cost = Routes.of([[1, 2]]), 0.0
 
     warm_up()
-    monkeypatch.setattr(solver, "_run_method", forgetful)
+    monkeypatch.setattr(solver, "run_method", forgetful)
     result = solve(town(), FEW)
     assert result.verdict.feasible
     assert any("please report" in note for note in result.notes)
@@ -229,7 +229,7 @@ def test_interrupt_returns_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> N
     def at_once(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(solver, "_run_method", at_once)
+    monkeypatch.setattr(solver, "run_method", at_once)
     with pytest.raises(KeyboardInterrupt):
         solve(town(), FEW)
 

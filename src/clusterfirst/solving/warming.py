@@ -27,6 +27,7 @@ from clusterfirst.solving.decoding import warm_assignment
 from clusterfirst.solving.method import OUTSIDE, Kind, find_method, run_method
 from clusterfirst.solving.options import DEFAULT_METHOD, SolveOptions
 from clusterfirst.stages.kernel_cache import KERNELS, calls_left, kernels_left
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import QUICK, TourSettings, improve
 
@@ -93,7 +94,7 @@ def _assignment(model: str | None) -> None:
 
 def _tours(model: str | None) -> None:
     for effort in (QUICK, TourSettings()):
-        groups = [np.arange(1, 7), np.arange(7, 41)]
+        groups = Routes.of([list(range(1, 7)), list(range(7, 41))])
         improve(_toy(), groups, True, effort, Deadline.never())
 
 
