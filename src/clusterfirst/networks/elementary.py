@@ -7,18 +7,15 @@ compiler turns into vector instructions: 0.3 ns instead of 5 (LOG.md). All are w
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-from clusterfirst.stages.compiled import OPTIONS
+from clusterfirst.stages.compiled import compiled
 
 # Sums may be taken in any order, which is what lets them use vector instructions; no
 # other liberty.
 FREEDOM = {"contract", "reassoc"}
-Function = TypeVar("Function", bound=Callable[..., Any])
 F = np.float32
 
 LOG2_E, LN2 = F(1.4426950408889634), F(0.6931471805599453)
@@ -35,12 +32,11 @@ Q1, Q2, Q3 = F(0.25425013277515335), F(0.029260723655248386), F(0.00194455660475
 Q4, Q5 = F(7.676798563342872e-05), F(1.164956179829095e-06)
 
 
-def summing(function: Function) -> Function:
-    """Compile with numba, cached on disk, sums in any order."""
-    return cast(Function, njit(fastmath=FREEDOM, **OPTIONS)(function))
+summing = compiled(fastmath=FREEDOM)
+inner_summing = compiled(fastmath=FREEDOM, no_cpython_wrapper=True)
 
 
-@summing
+@inner_summing
 def exp(x: Any) -> Any:
     """e^x of a float32; x is cut to +-87."""
     x = min(max(x, -EXP_RANGE), EXP_RANGE)
@@ -56,7 +52,7 @@ def exp(x: Any) -> Any:
     return p * power.view(np.float32)
 
 
-@summing
+@inner_summing
 def log(x: Any) -> Any:
     """Natural logarithm of a positive float32."""
     bits = np.int32(F(x).view(np.int32) - ROOT_HALF)
@@ -71,7 +67,7 @@ def log(x: Any) -> Any:
     return p * s + F(n) * LN2
 
 
-@summing
+@inner_summing
 def gelu(x: Any) -> Any:
     """x times the chance that a normal number is below it, as torch computes it."""
     y = min(max(x, -ERF_RANGE), ERF_RANGE)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.networks.elementary import exp, gelu, log, summing
+from clusterfirst.networks.elementary import exp, gelu, inner_summing, log, summing
 
 F = np.float32
 EPSILON = F(1e-5)  # of a layer norm, as in torch
@@ -77,7 +77,7 @@ def attend(qkv: Any, bias: Any, lists: Any, layer: int, room: Any, out: Any) -> 
             _mean(logit, pair, out[t, first : first + P])
 
 
-@summing
+@inner_summing
 def _dots(mine: Any, rows: Any, first: int, seen: Any, out: Any) -> None:
     """Products of a row with a part of each listed one, from column `first` on."""
     for j in range(len(seen)):
@@ -88,7 +88,7 @@ def _dots(mine: Any, rows: Any, first: int, seen: Any, out: Any) -> None:
         out[j] = total
 
 
-@summing
+@inner_summing
 def _softmax(weights: Any) -> None:
     top = weights[0]
     for j in range(len(weights)):
@@ -103,7 +103,7 @@ def _softmax(weights: Any) -> None:
         weights[j] *= share
 
 
-@summing
+@inner_summing
 def _mix(weights: Any, rows: Any, first: int, seen: Any, out: Any) -> None:
     """Sum of a part of the listed rows under the weights."""
     for i in range(len(out)):
@@ -114,7 +114,7 @@ def _mix(weights: Any, rows: Any, first: int, seen: Any, out: Any) -> None:
             out[i] += share * other[i]
 
 
-@summing
+@inner_summing
 def _mean(weights: Any, rows: Any, out: Any) -> None:
     """Sum of the first columns of all rows under the weights."""
     for i in range(len(out)):
@@ -143,7 +143,7 @@ def join_lists(nodes: Any, owner: Any, seeds: Any, out: Any) -> None:
     into[len(owner)] = at
 
 
-@summing
+@inner_summing
 def _copy(source: Any, first: int, end: int, out: Any, at: int) -> int:
     """Entries first .. end - 1 to place `at`; return where the next ones go."""
     (index, about), (to_index, to_about) = source, out

@@ -46,18 +46,7 @@ def inner(function: Function) -> Function:
     The door for Python takes a third of the time of compilation, and most kernels
     are never called from there.
     """
-    dispatcher: Any = compiled(no_cpython_wrapper=True)(function)
-
-    def add_overload(result: Any) -> None:
-        dispatcher.overloads[tuple(result.signature.args)] = result
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise TypeError(f"{function.__name__} is for kernels; Python cannot call it")
-
-    # Without these two, numba would jump to where the door for Python is not.
-    dispatcher.add_overload = add_overload
-    dispatcher._compile_for_args = refuse  # noqa: SLF001  # numba has no other way
-    return cast(Function, dispatcher)
+    return compiled(no_cpython_wrapper=True)(function)
 
 
 def compiled(**more: Any) -> Callable[[Function], Function]:
@@ -73,10 +62,25 @@ def compiled(**more: Any) -> Callable[[Function], Function]:
             return found(tuple(map(unliteral, args)), kws)
 
         dispatcher.get_call_template = get_call_template
+        if more.get("no_cpython_wrapper"):
+            _shut_door(dispatcher)
         enable_cache(dispatcher)
         return cast(Function, dispatcher)
 
     return compiler
+
+
+def _shut_door(dispatcher: Any) -> None:
+    """Let Python not jump to where numba has compiled no door for it."""
+
+    def add_overload(result: Any) -> None:
+        dispatcher.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TypeError(f"{dispatcher.__name__} is for kernels; Python cannot call it")
+
+    dispatcher.add_overload = add_overload
+    dispatcher._compile_for_args = refuse  # noqa: SLF001  # numba has no other way
 
 
 class Ground(NamedTuple):

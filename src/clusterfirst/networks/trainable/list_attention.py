@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterfirst.networks.elementary import summing
+from clusterfirst.networks.elementary import inner_summing, summing
 
 BLOCK = 64  # tokens
 
@@ -124,7 +124,7 @@ def _send_back(
 # array[:, k].
 
 
-@summing
+@inner_summing
 def _dots(block: Any, rows: Any, left: Any, right: Any, out: Any) -> None:
     """Product of a token's row with each listed one; 0 at empty places."""
     (mine, at), (others, which) = left, right
@@ -140,7 +140,7 @@ def _dots(block: Any, rows: Any, left: Any, right: Any, out: Any) -> None:
                 found[j] = total
 
 
-@summing
+@inner_summing
 def _scale(block: Any, values: Any, scale: Any) -> None:
     for t in range(block[0], block[1]):
         for h in range(values.shape[1]):
@@ -149,7 +149,7 @@ def _scale(block: Any, values: Any, scale: Any) -> None:
                 row[j] *= scale
 
 
-@summing
+@inner_summing
 def _add_features(block: Any, pair: Any, slopes: Any, out: Any) -> None:
     """Add pair features times slopes, of each token or (1, H, P) common ones."""
     for t in range(block[0], block[1]):
@@ -162,7 +162,7 @@ def _add_features(block: Any, pair: Any, slopes: Any, out: Any) -> None:
                     row[j] += rise * feature[j]
 
 
-@summing
+@inner_summing
 def _softmax(block: Any, rows: Any, weights: Any) -> None:
     """Logits become weights; empty places get none."""
     for t in range(block[0], block[1]):
@@ -182,7 +182,7 @@ def _softmax(block: Any, rows: Any, weights: Any) -> None:
                 weight[j] *= share
 
 
-@summing
+@inner_summing
 def _mix(block: Any, rows: Any, weights: Any, right: Any, out: Any) -> None:
     """Sum of the listed rows under the weights."""
     (others, which), (sums, at) = right, out
@@ -197,7 +197,7 @@ def _mix(block: Any, rows: Any, weights: Any, right: Any, out: Any) -> None:
                         total[i] += share * other[i]
 
 
-@summing
+@inner_summing
 def _scatter(block: Any, rows: Any, weights: Any, left: Any, out: Any) -> None:
     """Add a token's row, weighted, to each listed one."""
     (mine, at), (sums, which) = left, out
@@ -211,7 +211,7 @@ def _scatter(block: Any, rows: Any, weights: Any, left: Any, out: Any) -> None:
                         total[i] += share * row[i]
 
 
-@summing
+@inner_summing
 def _mean_features(block: Any, pair: Any, weights: Any, about: Any) -> None:
     for t in range(block[0], block[1]):
         for h in range(weights.shape[1]):
@@ -224,7 +224,7 @@ def _mean_features(block: Any, pair: Any, weights: Any, about: Any) -> None:
                 about[t, h, p] = total
 
 
-@summing
+@inner_summing
 def _softmax_back(block: Any, weights: Any, slopes: Any) -> None:
     """Gradients of weights become those of logits: w (g - sum of w g)."""
     for t in range(block[0], block[1]):
@@ -237,7 +237,7 @@ def _softmax_back(block: Any, weights: Any, slopes: Any) -> None:
                 slope[j] = weight[j] * (slope[j] - common)
 
 
-@summing
+@inner_summing
 def _features_back(block: Any, given: Any, sums: Any, out: Any) -> None:
     """Add the gradients of pair features and of the slopes of the logits."""
     (pair, slope, about), (weights, logits), (to_pair, to_slope) = given, sums, out
