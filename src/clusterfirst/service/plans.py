@@ -61,7 +61,7 @@ MEDIA_TYPES = {
 }
 QUOTE_KEYS = {"lat", "lon", "x", "y", "demand"}
 MODEL = "general"  # asked for the stages of a plan
-STAGES_SECONDS = 60.0
+STAGES_SECONDS = 180.0  # compiling included, after a fresh installation
 FORMATS = [f for f in MEDIA_TYPES if f".{f}" in SOLUTION_SUFFIXES]
 
 

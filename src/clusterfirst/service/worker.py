@@ -146,7 +146,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {STOP})
     from clusterfirst.solving.solver import warm_up
 
-    pipe.send(("ready", warm_up()))
+    pipe.send(("ready", warm_up() + warm_up("neural")))
     while True:
         try:
             task = pipe.recv()
