@@ -29,7 +29,7 @@ test: .venv/all-installed ## every extra and the test tools; ruff, mypy, pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --durations=25
 
 test-browser: .venv/all-installed ## walk through the service's page in Chromium
 	@tests/browser/chromium.sh

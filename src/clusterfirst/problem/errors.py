@@ -7,7 +7,7 @@ and ends with the exit code of the error's class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 MAX_LINES = 20  # problems printed before "... and n more"
@@ -92,3 +92,19 @@ class NotFoundInTimeError(ClusterfirstError):
 
 class InputWarning(UserWarning):
     """Input that is accepted but deserves a line on stderr."""
+
+
+def require_rules(
+    settings: object,
+    rules: Mapping[str, tuple[bool, str]],
+    code: str = "E404",
+    prefix: str = "",
+) -> None:
+    """Raise InputError for the settings whose rule (whether kept, words) is broken."""
+    broken = [
+        Problem(code, prefix + name, str(getattr(settings, name)), rule)
+        for name, (kept, rule) in rules.items()
+        if not kept
+    ]
+    if broken:
+        raise InputError(broken)

@@ -70,38 +70,6 @@ class Solution:
                 count[min(a, b), max(a, b)] += 1
         return count
 
-    @classmethod
-    def from_edges(cls, edges: Counter[tuple[int, int]]) -> Solution:
-        """Rebuild routes from the edge multiset of a feasible solution."""
-        left = Counter(edges)
-        neighbours: dict[int, list[int]] = {}
-        for (a, b), times in edges.items():
-            for _ in range(times):
-                neighbours.setdefault(a, []).append(b)
-                neighbours.setdefault(b, []).append(a)
-        routes = []
-        for start in sorted(neighbours.get(0, [])):
-            if not left[0, start]:
-                continue  # this route was walked from its other end
-            left[0, start] -= 1
-            route, here = [start], start
-            while True:
-                onward = next(
-                    (
-                        b
-                        for b in sorted(neighbours[here])
-                        if left[min(here, b), max(here, b)]
-                    ),
-                    0,
-                )
-                left[min(here, onward), max(here, onward)] -= 1
-                if onward == 0:
-                    break
-                route.append(onward)
-                here = onward
-            routes.append(route)
-        return cls(routes).canonical()
-
 
 @dataclass(frozen=True)
 class Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import require_rules
 from clusterfirst.solving.method import METHODS, Kind, find_method
 
 ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
@@ -158,18 +158,9 @@ class SolveOptions:
             "recentre": (moves, f"0 to {MOST_MOVES}"),
             "new_locations": (known, _one_of(NEW_LOCATIONS)),
         }
-        problems = [
-            Problem(
-                "E402" if name == "time_limit" else "E404",
-                name,
-                str(getattr(self, name)),
-                rule,
-            )
-            for name, (good, rule) in checks.items()
-            if not good
-        ]
-        if problems:
-            raise InputError(problems)
+        timed = {"time_limit": checks.pop("time_limit")}
+        require_rules(self, timed, "E402")
+        require_rules(self, checks)
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -37,7 +37,7 @@ from clusterfirst.learning.experts.engine import (
     map_tasks,
 )
 from clusterfirst.learning.experts.peers import usable_cores
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, require_rules
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import judge
 from clusterfirst.solving.solver import TIME_LIMITS
@@ -63,7 +63,10 @@ class BenchOptions:
 
     def __post_init__(self) -> None:
         low, high = TIME_LIMITS
-        checks = {
+        ray = self.engine == "ray"
+        most = 1 if ray else min(2, len(usable_cores()))
+        few = f"1 to {most}" + (" on a cluster, for quality only" if ray else "")
+        rules = {
             "methods": (bool(self.methods), "at least one is needed"),
             "seconds": (
                 bool(self.seconds) and all(low <= s <= high for s in self.seconds),
@@ -73,22 +76,10 @@ class BenchOptions:
                 bool(self.seeds) and all(0 <= seed < 2**30 for seed in self.seeds),
                 "whole numbers from 0 to 2^30 are needed",
             ),
-            "cores": (self.cores in (1, 2), "1 or 2"),
+            "cores": (self.cores in range(1, most + 1), few),
             "engine": (self.engine in ("pool", "ray"), "one of pool, ray"),
         }
-        problems = [
-            Problem("E404", name, str(getattr(self, name)), rule)
-            for name, (good, rule) in checks.items()
-            if not good
-        ]
-        if self.cores > len(usable_cores()):
-            rule = f"this process may use {len(usable_cores())}"
-            problems.append(Problem("E404", "cores", str(self.cores), rule))
-        if self.engine == "ray" and self.cores > 1:
-            rule = "runs on a cluster are for quality only, on one core each"
-            problems.append(Problem("E404", "cores", str(self.cores), rule))
-        if problems:
-            raise InputError(problems)
+        require_rules(self, rules)
         for method in self.methods:
             check_method(method)
 

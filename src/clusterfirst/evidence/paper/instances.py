@@ -25,7 +25,6 @@ from clusterfirst.evidence.paper.printed import PAPER_COUNTS, SIZES
 from clusterfirst.files import bundled_city
 from clusterfirst.problem.errors import InputError, Problem
 
-KINDS = ("constant", "standard", "public")
 STANDARD_CAPACITY = {100: 50, 200: 80, 500: 100, 1000: 250}
 PUBLIC = {100: "cvrp100", 200: "lehd200", 500: "lehd500", 1000: "cvrp1000"}
 PROGRESS_SECONDS = 10.0  # between lines of progress

@@ -34,7 +34,12 @@ from clusterfirst.learning.labels.records import (
 from clusterfirst.learning.labels.shard_writer import ShardWriter, write_shards
 from clusterfirst.learning.labels.shards import read_shards
 from clusterfirst.learning.labels.sources import Source
-from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
+from clusterfirst.problem.errors import (
+    InputError,
+    NotFoundInTimeError,
+    Problem,
+    require_rules,
+)
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 
@@ -74,15 +79,13 @@ class LabelOptions:
     engine: Engine = "pool"
 
     def __post_init__(self) -> None:
-        whole = {"customers": 1, "count": 0, "first": 0, "seeds_per_instance": 1}
-        for name, least in whole.items():
-            if getattr(self, name) < least:
-                rule = f"at least {least} is needed"
-                where = name.replace("_", "-")
-                raise InputError(Problem("E423", where, str(getattr(self, name)), rule))
-        if self.teacher not in SOLVERS:
-            rule = f"one of {', '.join(SOLVERS)}"
-            raise InputError(Problem("E423", "teacher", str(self.teacher), rule))
+        least = {"customers": 1, "count": 0, "first": 0, "seeds_per_instance": 1}
+        rules = {
+            name: (getattr(self, name) >= low, f"at least {low} is needed")
+            for name, low in least.items()
+        }
+        rules["teacher"] = (self.teacher in SOLVERS, f"one of {', '.join(SOLVERS)}")
+        require_rules(self, rules, "E423")
         _ = self.budget  # checks seconds and iterations
 
     @property

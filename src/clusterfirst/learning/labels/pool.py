@@ -184,12 +184,6 @@ class LabelPool:
         }
 
     @property
-    def num_bytes(self) -> int:
-        """Memory of the columns."""
-        arrays = [array for pack in self._packs for array in vars(pack).values()]
-        return sum(array.nbytes for array in arrays if array is not None)
-
-    @property
     def has_rows(self) -> bool:
         """Whether every label knows its rows of a city, which psi needs."""
         return all(pack.rows is not None for pack in self._packs)

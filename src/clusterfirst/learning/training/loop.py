@@ -26,7 +26,12 @@ from clusterfirst.learning.training.optimisers import make_optimisers
 from clusterfirst.learning.training.processes import begin, collect, helpers
 from clusterfirst.networks.config import ModelConfig
 from clusterfirst.networks.trainable.router import Router
-from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.problem.errors import (
+    ClusterfirstError,
+    InputError,
+    Problem,
+    require_rules,
+)
 
 SMOOTHING = 0.02  # weight of the newest step in the losses that are reported
 TERMS = ("seed", "contrast", "bce", "transport", "accuracy")
@@ -66,13 +71,7 @@ class TrainConfig:
             "seed": (0 <= self.seed < 2**32, "0 to 2**32 - 1 is needed"),
             **{name: (good, "a share, 0 to 1") for name, good in shares.items()},
         }
-        problems = [
-            Problem("E704", f"config {name}", str(getattr(self, name)), rule)
-            for name, (kept, rule) in rules.items()
-            if not kept
-        ]
-        if problems:
-            raise InputError(problems)
+        require_rules(self, rules, "E704", "config ")
 
     def rate(self, step: int) -> float:
         """Warm-up, constant, then linear decay to zero."""

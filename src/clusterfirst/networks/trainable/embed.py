@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 from clusterfirst.networks.neighbours import nearest
 from clusterfirst.problem.city import City
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem, require_rules
 from clusterfirst.problem.instance import FloatArray, IntArray
 from clusterfirst.problem.sampling import generator
 
@@ -76,13 +76,7 @@ class EmbedSettings:
             "seed": (self.seed >= 0, "at least 0 is needed"),
             "cooldown": (0 < self.cooldown <= self.epochs, "1 to epochs is needed"),
         }
-        problems = [
-            Problem("E404", name, str(getattr(self, name)), rule)
-            for name, (kept, rule) in rules.items()
-            if not kept
-        ]
-        if problems:
-            raise InputError(problems)
+        require_rules(self, rules)
 
 
 SETTINGS = {

@@ -13,6 +13,7 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
+from clusterfirst.stages.assignment.relaxation import Transport
 from clusterfirst.stages.compiled import inner, kernel
 
 UNREACHED, LABELLED, FINAL = 0, 1, 2
@@ -42,22 +43,20 @@ class Placement(NamedTuple):
 
 
 def make_placement(
-    cost: FloatArray,
-    vehicle: IntArray,
-    demands: IntArray,
-    capacity: IntArray,
-    price: FloatArray,
-    choice: IntArray,
+    net: Transport, cost: FloatArray, vehicle: IntArray, choice: IntArray
 ) -> Placement:
-    """Return the placement with this choice of columns of `cost` and `vehicle`."""
-    n, k = len(demands), len(price)
+    """Return the placement with this choice of columns of `cost` and `vehicle`.
+
+    Demands, capacities and prices are those of the relaxation.
+    """
+    n, k = len(net.demands), len(net.price)
     placed = Placement(
         cost=np.ascontiguousarray(cost),
         vehicle=np.ascontiguousarray(vehicle),
         width=(vehicle >= 0).sum(axis=1).astype(np.int64),
-        demands=np.array(demands, dtype=np.int64),
-        capacity=np.array(capacity, dtype=np.int64),
-        price=np.array(price),
+        demands=net.demands,
+        capacity=net.capacity,
+        price=net.price,
         choice=np.array(choice, dtype=np.int64),
         load=np.zeros(k, dtype=np.int64),
         first=np.full(k, -1, dtype=np.int64),

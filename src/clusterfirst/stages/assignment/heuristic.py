@@ -147,11 +147,9 @@ def _round(net: Transport, cost: FloatArray) -> Placement:
     order = np.argsort(priced(net, cost), axis=1, kind="stable")
     flow = np.take_along_axis(net.flow.reshape(cost.shape), order, 1)
     return make_placement(
+        net,
         np.take_along_axis(cost, order, 1),
         np.take_along_axis(net.vehicle, order, 1),
-        net.demands,
-        net.capacity,
-        net.price,
         flow.argmax(axis=1),
     )
 
