@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import time
+from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.stages.compiled import Flat, distance
-from clusterfirst.stages.search.local_search import descend, notes_for
-from clusterfirst.stages.search.polish import PolishSettings, polish
+from clusterfirst.stages.kernel_cache import CacheIndex
+from clusterfirst.stages.routes import Routes
+from clusterfirst.stages.search.annealing import anneal, make_plan
+from clusterfirst.stages.search.linked import distance
+from clusterfirst.stages.search.polish import PolishSettings, polish, useful_threads
 from clusterfirst.stages.search.pool import recombine
-from clusterfirst.stages.search.regions import (
-    MAX_MATRIX_ROWS,
-    halves,
-    make_region,
-    whole_ground,
-)
+from clusterfirst.stages.search.regions import Region, make_region, parts, whole_data
 from clusterfirst.stages.search.repair import repair_routes
-from clusterfirst.stages.search.ruin_recreate import anneal
-from clusterfirst.stages.search.swap_star import exchange_routes, exchanges_for
 
+in_python = distance.py_func  # type: ignore[attr-defined]  # of numba
 NEVER = Deadline.never()
 
 
@@ -89,10 +88,9 @@ def in_space(space: str, seed: int, n: int) -> Instance:
 def test_kernel_distances(space: str) -> None:
     """Every metric and rounding gives the kernels the instance's own distances."""
     instance = in_space(space, 1, 12)
-    ground = whole_ground(instance, 5)
+    data = whole_data(instance, 5)
     rows = range(1, 13)
-    in_python = distance.py_func  # type: ignore[attr-defined]  # of numba
-    found = [[in_python(ground, a, b) for b in rows] for a in rows]
+    found = [[in_python(data, a, b) for b in rows] for a in rows]
     wanted = instance.lengths(np.arange(1, 13)[:, None], np.arange(1, 13)[None])
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
@@ -110,65 +108,74 @@ def test_never_worse_in_any_space(space: str) -> None:
     assert again.cost <= answer.cost
 
 
-def best_exchange(instance: Instance, routes: list[list[int]]) -> float:
-    """Cost after the best exchange of two customers, each put anywhere: brute force."""
-    best = cost_of(instance, routes)
-    for r, s in itertools.combinations(range(len(routes)), 2):
-        for u, v in itertools.product(routes[r], routes[s]):
-            for at_v in range(len(routes[r])):
-                for at_u in range(len(routes[s])):
-                    one = [c for c in routes[r] if c != u]
-                    two = [c for c in routes[s] if c != v]
-                    one.insert(at_v, v)
-                    two.insert(at_u, u)
-                    others = [x for i, x in enumerate(routes) if i not in (r, s)]
-                    verdict = judge(instance, Solution([*others, one, two]))
-                    if verdict.feasible:
-                        best = min(best, verdict.cost)
-    return best
+ONLY = {
+    "string": {"strings": 1.0},
+    "swap": {"swaps": 1.0},
+    "cross": {"crossings": 1.0},
+    "exchange": {"exchanges": 1.0},
+    "open": {"crossings": 0.5},
+    "ruin": {"ruins": 1.0, "strings": 0.1},
+}
+NONE = {"strings": 0.0, "swaps": 0.0, "crossings": 0.0, "exchanges": 0.0, "ruins": 0.0}
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(st.integers(0, 10**6), st.integers(4, 9))
-def test_exchanges_equal_brute_force(seed: int, n: int) -> None:
-    """SWAP* between two routes finds the best exchange there is, at its true cost."""
-    instance = make_instance(seed, n)
-    half = n // 2
-    start = [list(range(1, half + 1)), list(range(half + 1, n + 1))]
-    units, limit = instance.demand_units, instance.capacity_units
-    if any(units[route].sum() > limit for route in start):
-        start = in_order(instance)
-    assume(len(start) == 2)
-    region = make_region(whole_ground(instance, 10), Flat.of(start), 2, seed)
-    notes = notes_for(region.ground, region.tours)
-    memory = exchanges_for(region.ground, region.tours)
-    change = exchange_routes(region.ground, region.tours, notes, memory, 0)[1]
-    found = cost_of(instance, region.routes(best=False).lists())
-    assert found == pytest.approx(cost_of(instance, start) + change)
-    assert found == pytest.approx(best_exchange(instance, start))
+def check_links(region: Region) -> None:
+    """Assert that links, gaps, labels, loads and sizes describe the same routes."""
+    data, tours = region.data, region.tours
+    n, seen = len(data.demands) - 1, 0
+    for r in range(len(tours.load)):
+        node = n + 1 + r
+        load = size = 0
+        while True:
+            onward = int(tours.after[node])
+            assert int(tours.before[onward]) == node
+            assert int(tours.route[node]) == r
+            assert tours.gap[node] == pytest.approx(in_python(data, node, onward))
+            node = onward
+            if node > n:
+                break
+            load, size = load + int(data.demands[node]), size + 1
+        assert node == n + 1 + r
+        assert load == tours.load[r] <= data.capacity
+        assert size == tours.size[r]
+        seen += size
+    assert seen == n
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@pytest.mark.parametrize("kind", ONLY)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(2, 40), st.booleans())
-def test_incremental_cost_is_the_cost(seed: int, n: int, limited: bool) -> None:
-    """After descent and annealing the kernels' own sums equal a fresh count."""
+def test_incremental_cost_is_the_cost(
+    kind: str, seed: int, n: int, limited: bool
+) -> None:
+    """Each kind of step alone, hot and cold, keeps links and costs right."""
     instance = make_instance(seed, n)
     start = in_order(instance)
     slots = len(start) + (0 if limited else 3)
-    region = make_region(whole_ground(instance, 10), Flat.of(start), slots, seed)
-    notes = notes_for(region.ground, region.tours)
-    change = descend(region.ground, region.tours, notes, 10**6, False)
-    expected = cost_of(instance, start) + change
-    found = region.routes(best=False)
-    assert cost_of(instance, found.lists()) == pytest.approx(expected)
-    region = make_region(whole_ground(instance, 10), found, slots, seed)
-    state = (region.tours, region.best, region.memory)
-    anneal(region.ground, state, region.rng, 300, 5.0)
-    now, best = region.memory.cost
-    assert cost_of(instance, region.routes(best=False).lists()) == pytest.approx(now)
-    assert cost_of(instance, region.routes(best=True).lists()) == pytest.approx(best)
-    assert best <= expected + 1e-6
-    assert len(region.routes(best=True).sizes) <= slots
+    region = make_region(whole_data(instance, 10), Routes.of(start), slots, seed)
+    plan = make_plan(PolishSettings(**{**NONE, **ONLY[kind]}), region)
+    for temperature in (20.0, 1.0, 0.0):
+        anneal(region.data, region.state, plan, 20, temperature)
+        check_links(region)
+        now, best = region.memory.cost
+        assert cost_of(instance, region.routes(best=False).lists()) == (
+            pytest.approx(now)
+        )
+        found = region.routes(best=True)
+        assert cost_of(instance, found.lists()) == pytest.approx(best)
+        assert best <= cost_of(instance, start) + 1e-6
+        assert len(found) <= slots
+
+
+@pytest.mark.parametrize("kind", ONLY)
+def test_every_kind_of_step_is_made(kind: str) -> None:
+    """From routes in the order of the rows, each kind alone finds shorter ones."""
+    instance = make_instance(4, 60)
+    start = in_order(instance)
+    region = make_region(whole_data(instance, 10), Routes.of(start), len(start) + 3, 1)
+    plan = make_plan(PolishSettings(**{**NONE, **ONLY[kind]}), region)
+    anneal(region.data, region.state, plan, 100, 0.0)
+    assert region.memory.cost[1] < 0.98 * cost_of(instance, start)
 
 
 def test_optimal_on_tiny_instances() -> None:
@@ -201,27 +208,35 @@ def _cut(instance: Instance, order: tuple[int, ...]) -> list[list[int]]:
     return best[n][1]
 
 
-@pytest.mark.parametrize("n", [60, 400])
-def test_repeatable_by_iterations(n: int) -> None:
-    """Equal seeds and iterations give equal routes, with two threads, at both sizes."""
+@pytest.mark.parametrize(("n", "threads"), [(60, 1), (60, 3), (400, 2), (400, 5)])
+def test_repeatable_by_iterations(n: int, threads: int) -> None:
+    """Equal seeds, threads and iterations give equal routes: parts, copies and both."""
     instance = make_instance(7, n)
     start = in_order(instance)
     runs = [
-        polish(instance, start, PolishSettings(seed, 1000), NEVER).routes
+        polish(instance, start, PolishSettings(seed, 1000, threads), NEVER).routes
         for seed in (3, 3, 2**62)
     ]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
 
 
+def test_useful_threads() -> None:
+    """All cores on a large map, a few of many on a small one, never none."""
+    large, small = make_instance(1, 1500), make_instance(1, 3)
+    assert useful_threads(large, 16) == 16
+    assert 1 <= useful_threads(small, 16) < 16
+    assert useful_threads(small, 1) == 1
+
+
 def test_fleet_limit_holds() -> None:
     """No more routes than vehicles, at the smallest fleet and with one spare."""
     instance = make_instance(9, 350)
     start = in_order(instance)
-    for spare in (0, 1):
+    for spare, threads in itertools.product((0, 1), (1, 2, 5)):
         limited = instance.replace(vehicles=len(start) + spare)
-        answer = polish(limited, start, PolishSettings(iterations=1000), NEVER)
-        cost_of(limited, answer.routes)
+        settings = PolishSettings(iterations=500, threads=threads)
+        cost_of(limited, polish(limited, start, settings, NEVER).routes)
 
 
 def test_deadline_and_callback() -> None:
@@ -244,24 +259,28 @@ def test_deadline_and_callback() -> None:
 
 
 def test_refuses_what_it_cannot_do() -> None:
-    """An infeasible start and a missing limit are errors, a huge matrix is a note."""
+    """An infeasible start and a missing limit are errors."""
     instance = make_instance(1, 5)
     with pytest.raises(InputError, match="E802"):
         polish(instance, [[1, 2]], PolishSettings(iterations=1), NEVER)
     with pytest.raises(InputError, match="time limit"):
         polish(instance, in_order(instance), PolishSettings(), NEVER)
-    n = MAX_MATRIX_ROWS
-    coords = np.random.default_rng(0).random((n + 1, 2))
+
+
+def test_rounded_great_circles_of_any_size() -> None:
+    """Rounded distances on the earth need no matrix: 6000 customers get shorter."""
+    n = 6000
     large = Instance(
         demands=np.append(0, np.ones(n)),
         capacity=10,
-        coords=coords,
+        coords=np.random.default_rng(0).random((n + 1, 2)),
         metric="greatcircle",
         rounding="round",
     )
-    answer = polish(large, in_order(large), PolishSettings(iterations=1), NEVER)
-    assert "not polished" in answer.note
-    assert answer.routes == in_order(large)
+    start = in_order(large)
+    answer = polish(large, start, PolishSettings(iterations=1000), NEVER)
+    assert cost_of(large, answer.routes) < 0.95 * cost_of(large, start)
+    assert "distances" not in vars(large)
 
 
 def test_odd_sizes() -> None:
@@ -278,13 +297,24 @@ def test_odd_sizes() -> None:
     assert len(answer.routes) == 1
 
 
-def test_halves_are_a_partition() -> None:
-    """A cut gives every route to one side, about half of the customers each."""
-    instance = make_instance(5, 300)
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 16])
+def test_parts_are_a_partition(count: int) -> None:
+    """A cut gives every route to one part, with about as many customers in each."""
+    instance = make_instance(5, 900)
     start = in_order(instance)
-    left, right = (half.lists() for half in halves(instance.plane, Flat.of(start), 0.7))
-    assert sorted([*left, *right]) == sorted(start)
-    assert abs(sum(map(len, left)) - sum(map(len, right))) < 60
+    cut = parts(instance.plane, Routes.of(start), count, 0.7)
+    assert len(cut) == count
+    assert sorted(route for part in cut for route in part.lists()) == sorted(start)
+    sizes = [len(part.stops) for part in cut]
+    assert max(sizes) - min(sizes) < 60
+
+
+def test_parts_of_few_routes() -> None:
+    """No part is empty where one route has nearly everybody."""
+    instance = make_instance(5, 60, capacity=1000)
+    routes = Routes.of([list(range(1, 58)), [58], [59], [60]])
+    cut = parts(instance.plane, routes, 4, 0.3)
+    assert [len(part.sizes) for part in cut] == [1, 1, 1, 1]
 
 
 def test_recombine_takes_the_best_of_all() -> None:
@@ -362,3 +392,11 @@ def test_repair_keeps_what_is_right() -> None:
         repair_routes(tight, [[1], [2]])
     with pytest.raises(InfeasibleError):
         repair_routes(tight.replace(vehicles=1), [])
+
+
+def test_caches_of_another_version_count_as_empty(tmp_path: Path) -> None:
+    """A list of cached kernels that names a class we no longer have is no error."""
+    index = CacheIndex(str(tmp_path), "kernel", "stamp")
+    stale = b"cclusterfirst.stages.compiled\nNoSuchClass\n."
+    (tmp_path / "kernel.nbi").write_bytes(pickle.dumps(numba.__version__) + stale)
+    assert index.load("key") is None

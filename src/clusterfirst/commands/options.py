@@ -35,6 +35,10 @@ Polish = Annotated[
         help="Local search between routes until the time limit; on by default.",
     ),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option(help="Threads of the search, 1 to 256; by default all usable cores."),
+]
 CityFolder = Annotated[
     str | None,
     typer.Option("--city", help="City folder of a CSV of orders; 'bundled' is ours."),

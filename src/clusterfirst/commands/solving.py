@@ -82,6 +82,7 @@ def solve(
         typer.Option(help="Stop by counts, not by the clock: repeatable to the byte."),
     ] = None,
     seed: options.Seed = 0,
+    threads: options.Threads = None,
     warm_start: Annotated[
         Path | None,
         typer.Option(
@@ -130,6 +131,7 @@ def solve(
         "assign": assign,
         "fleet": fleet,
         "time_limit": time_limit,
+        "threads": threads,
         "iterations": iterations,
         "seed": seed,
     }

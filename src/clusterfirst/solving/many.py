@@ -33,7 +33,7 @@ def solve_many(
     """Yield the answer of each instance in turn; an error stands for itself only.
 
     Instances are taken from the input as they are needed. The neural method without
-    polish runs on `options.threads` instances at a time; whatever polishes uses all
+    polish runs on `options.cores` instances at a time; whatever polishes uses all
     cores on one instance after the other.
     """
     options = options or SolveOptions()
@@ -46,12 +46,12 @@ def solve_many(
     warm_up(options.method, options.model, polish=options.polish)
     alone = replace(options, threads=1)
     waiting: deque[Future[Answer]] = deque()
-    pool = ThreadPoolExecutor(options.threads)
+    pool = ThreadPoolExecutor(options.cores)
     try:
         with on_threads(1):
             for instance in instances:
                 waiting.append(pool.submit(_answer, instance, alone))
-                if len(waiting) > AHEAD * options.threads:
+                if len(waiting) > AHEAD * options.cores:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ NEW_LOCATIONS = ("refuse", "nearest")
 DEFAULT_METHOD = "fisher-jaikumar"
 TIME_LIMITS = (0.05, 86_400.0)
 MOST_SHOTS = 1000
+MOST_THREADS = 256
 MOST_MOVES = 100
 
 
@@ -80,7 +82,7 @@ class SolveOptions:
         as they are.
     threads
         Of the networks and the polish, whose answer depends on them with
-        `iterations`.
+        `iterations`; None: all cores that this process may use.
     model
         Weights for the neural method: a name or a folder.
     shots
@@ -101,7 +103,7 @@ class SolveOptions:
     assign: str | None = None
     fleet: str = "best"
     polish: bool = True
-    threads: int = 2
+    threads: int | None = None
     model: str | None = None
     shots: int = 1
     recentre: int = 2
@@ -119,6 +121,11 @@ class SolveOptions:
         return method is not None and method.kind is Kind.PEER
 
     @property
+    def cores(self) -> int:
+        """The number of threads."""
+        return self.threads if self.threads is not None else usable_cores()
+
+    @property
     def decoding(self) -> DecodingSettings:
         """How scores become routes."""
         return DecodingSettings(self.assign or "fast", self.fleet, self.seed)
@@ -131,7 +138,7 @@ class SolveOptions:
             self.model,
             self.shots,
             self.recentre,
-            self.threads,
+            self.cores,
             self.new_locations,
         )
 
@@ -146,6 +153,9 @@ class SolveOptions:
         shots = shots and (self.shots == 1 or self.method == "neural")
         moves = _is_whole(self.recentre) and 0 <= self.recentre <= MOST_MOVES
         known = self.new_locations in NEW_LOCATIONS
+        threaded = threads is None or (
+            _is_whole(threads) and 1 <= threads <= MOST_THREADS
+        )
         checks = {
             "method": (find_method(self.method) is not None, _one_of(METHODS)),
             "time_limit": (in_time, f"{low:g} to {high:g} seconds"),
@@ -153,7 +163,7 @@ class SolveOptions:
             "seed": (seeded, "0 to 2^63-1"),
             "assign": (assigns, _one_of(ASSIGNMENTS)),
             "fleet": (self.fleet in FLEETS, _one_of(FLEETS)),
-            "threads": (_is_whole(threads) and 1 <= threads <= 64, "1 to 64"),
+            "threads": (threaded, f"1 to {MOST_THREADS}"),
             "shots": (shots, f"1 to {MOST_SHOTS}, above 1 for the method neural only"),
             "recentre": (moves, f"0 to {MOST_MOVES}"),
             "new_locations": (known, _one_of(NEW_LOCATIONS)),
@@ -161,6 +171,13 @@ class SolveOptions:
         timed = {"time_limit": checks.pop("time_limit")}
         require_rules(self, timed, "E402")
         require_rules(self, checks)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    return min(os.cpu_count() or 1, MOST_THREADS)
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -48,6 +48,7 @@ METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours bett
 POLISH_AFTER = 0.15  # with polish the method gets this share instead
 SHOTS_SHARE = 0.5  # of METHOD_SHARE, polish or not, where several shots are asked for
 JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
+COUNTED_THREADS = 2  # of the polish with `iterations`: the same on every machine
 SAVINGS_FROM = 2000  # customers
 SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
 
@@ -179,7 +180,9 @@ def _search(
         rule = "no packing into them was found in time; infeasibility is not proven"
         got = f"a limit of {state.instance.vehicles}"
         raise NotFoundInTimeError(Problem("E204", "vehicles", got, rule))
-    if not (options.polishes and _polish(state, options, whole)):
+    if options.polishes:
+        _polish(state, options, whole)
+    else:
         _better_tours(state, whole)
 
 
@@ -255,24 +258,23 @@ def _better_tours(state: SearchState, deadline: Deadline) -> None:
         state.offer(improved)
 
 
-def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> bool:
-    """Search between the routes; False, with a note, where that is impossible."""
-    from clusterfirst.stages.search.polish import PolishSettings, polish
+def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> None:
+    """Search between the routes."""
+    from clusterfirst.stages.search.polish import PolishSettings, polish, useful_threads
 
     def offer(routes: list[list[int]], cost: float, seconds: float) -> None:
         state.offer(Routes.of(routes))
 
     assert state.best is not None
     with state.stage("polish"):
-        settings = PolishSettings(options.seed, options.iterations, options.threads)
+        cores = options.cores if options.iterations is None else COUNTED_THREADS
+        threads = options.threads or useful_threads(state.instance, cores)
+        settings = PolishSettings(options.seed, options.iterations, threads)
         try:
             start = state.best.lists()
-            note = polish(state.instance, start, settings, deadline, offer).note
+            polish(state.instance, start, settings, deadline, offer)
         except InputError as error:  # a wrong start: `_judged` will see to it
-            note = f"not polished: {error}"
-    if note:
-        state.notes.append(note)
-    return not note
+            state.notes.append(f"not polished: {error}")
 
 
 def _judged(

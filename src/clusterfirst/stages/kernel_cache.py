@@ -11,7 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from numba.core.caching import IndexDataCacheFile
+
 KERNELS: list[Any] = []  # of numba, all that were imported
+
+
+class CacheIndex(IndexDataCacheFile):
+    """The list of what is cached for a kernel; one of another version is empty.
+
+    numba unpickles a list before it looks whether the source has changed, and fails
+    where a class in it has moved: an upgrade in place would end in a traceback.
+    """
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()  # type: ignore[no-untyped-call]
+        except (AttributeError, ImportError):
+            return {}
 
 
 def enable_cache(dispatcher: Any) -> None:
@@ -21,6 +37,7 @@ def enable_cache(dispatcher: Any) -> None:
         dispatcher.enable_caching()
     except RuntimeError:  # nowhere to write: compiled in each process
         return
+    dispatcher._cache._cache_file.__class__ = CacheIndex  # noqa: SLF001
     save = dispatcher._cache.save_overload  # noqa: SLF001  # numba has no other way
 
     def save_if_possible(*given: Any) -> None:

@@ -20,7 +20,8 @@ def solve_with_polish(instance: Instance, settings: ExpertSettings) -> Solution:
     """
     # Compiled code, which the other teachers do without: imported when asked for.
     from clusterfirst.solving.solver import SolveOptions, solve
-    from clusterfirst.stages.search.polish import SPEED, PolishSettings, polish
+    from clusterfirst.stages.search.polish import PolishSettings, polish
+    from clusterfirst.stages.search.schedule import SPEED
 
     # Savings is the fastest start; which one it was soon no longer matters.
     quick = SolveOptions(method="savings", polish=False, iterations=1, threads=1)

@@ -2,7 +2,7 @@
 
 Routes whose barycentres lie on one side of a line are a smaller problem of the same
 kind (Santini et al., INFORMS J. Computing 35, 2023): its customers are renumbered, so
-that two threads work on disjoint memory and never wait for each other.
+that threads work on disjoint memory and never wait for each other.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
-from clusterfirst.stages.compiled import (
+from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.routes import Routes
+from clusterfirst.stages.search.linked import (
     EUCLIDEAN,
     MATRIX,
     ROUNDED,
     SPHERE,
-    Flat,
-    Ground,
+    Data,
+    NodeArray,
     Tours,
-    kernel,
     link_routes,
     read_routes,
 )
-from clusterfirst.stages.search.ruin_recreate import Memory, memory_for
+from clusterfirst.stages.search.memory import Memory, memory_for
+from clusterfirst.stages.search.ruin_recreate import Ruins, ruins_for
 
-MAX_MATRIX_ROWS = 5000  # 200 MB of float64: above, a full matrix is refused
 ROUNDING = {  # distance -> floor(distance * scale + offset), as in instance.py
-    "none": (1.0, 0.0),
+    "none": (0.0, 0.0),
     "round": (1.0, 0.5),
     "trunc": (1.0, 0.0),
     "dimacs": (10.0, 0.0),
@@ -44,85 +45,75 @@ class Region:
     """Customers and routes of one thread."""
 
     members: IntArray  # (n + 1,) row of the instance of each customer; 0 first
-    ground: Ground
+    data: Data
     tours: Tours
-    best: Tours
     memory: Memory
-    rng: np.ndarray  # (1,) uint64
+    ruins: Ruins
 
     @property
-    def cost(self) -> float:
-        """Length of the best routes found here."""
-        return float(self.memory.cost[1])
+    def state(self) -> tuple[Tours, Memory, Ruins]:
+        """What the search changes."""
+        return self.tours, self.memory, self.ruins
 
-    def routes(self, *, best: bool) -> Flat:
+    def routes(self, *, best: bool) -> Routes:
         """Return the best or the current routes, in rows of the instance."""
-        found = read_routes(self.best if best else self.tours)
-        return found._replace(stops=self.members[found.stops])
+        onward = self.memory.best if best else self.tours.after
+        return read_routes(onward, len(self.members) - 1).renamed(self.members)
 
 
-def too_large(instance: Instance) -> str:
-    """Why this instance cannot be searched: only where it needs a full matrix."""
-    rows = instance.num_customers + 1
-    direct = instance.metric == "euclidean" or (
-        instance.metric == "greatcircle" and instance.rounding == "none"
-    )
-    if direct or rows <= MAX_MATRIX_ROWS:
-        return ""
-    return (
-        f"not polished: {instance.metric} distances with rounding "
-        f"'{instance.rounding}' need a matrix of at most {MAX_MATRIX_ROWS} rows, "
-        f"and there are {rows}"
-    )
-
-
-def whole_ground(instance: Instance, neighbours: int) -> Ground:
+def whole_data(instance: Instance, neighbours: int) -> Data:
     """Return the arrays of a whole instance, without depots for routes."""
     n = instance.num_customers
     mode, points = _points(instance)
     matrix = np.zeros((1, 1))
     if mode == MATRIX:
+        assert instance.matrix is not None
         matrix = np.array(instance.distances)  # numba wants it writable
-    near = _near_matrix(matrix, neighbours) if mode == MATRIX else None
-    near = _near_points(points, neighbours) if near is None else near
+        near = _near_matrix(matrix, neighbours)
+    else:
+        near = _near_points(points, neighbours)
     scale, offset = ROUNDING[instance.rounding]
     rows = np.arange(n + 1)
-    return Ground(
+    near_gap = np.ascontiguousarray(instance.lengths(rows[:, None], near))
+    out = instance.lengths(0, rows)
+    edges = np.sort(np.column_stack([near_gap[:, :2], out, out]), axis=1)
+    return Data(
         mode,
-        points,
-        rows,
+        np.ascontiguousarray(points[:, :2]).ravel(),
+        np.ascontiguousarray(points[:, 2]),
+        rows.astype(np.uint32),
         matrix,
         scale,
         offset,
         np.array(instance.demand_units),
         instance.capacity_units,
         near,
-        np.ascontiguousarray(instance.lengths(rows[:, None], near)),
+        near_gap,
+        edges[:, :2].sum(axis=1),
     )
 
 
 def _points(instance: Instance) -> tuple[int, FloatArray]:
     """Kind of distance and (n + 1, 3) points it is computed from."""
     points = np.zeros((instance.num_customers + 1, 3))
+    if instance.matrix is not None:
+        return MATRIX, points
+    assert instance.coords is not None
     if instance.metric == "euclidean":
-        assert instance.coords is not None
         points[:, :2] = instance.coords
         return EUCLIDEAN if instance.rounding == "none" else ROUNDED, points
-    if instance.metric == "greatcircle" and instance.rounding == "none":
-        assert instance.coords is not None
-        lon, lat = np.radians(instance.coords).T
-        points[:, 0] = np.cos(lat) * np.cos(lon)
-        points[:, 1] = np.cos(lat) * np.sin(lon)
-        points[:, 2] = np.sin(lat)
-        return SPHERE, points
-    return MATRIX, points
+    lon, lat = np.radians(instance.coords).T
+    points[:, 0] = np.cos(lat) * np.cos(lon)
+    points[:, 1] = np.cos(lat) * np.sin(lon)
+    points[:, 2] = np.sin(lat)
+    return SPHERE, points
 
 
-def _near_points(points: FloatArray, neighbours: int) -> IntArray:
+def _near_points(points: FloatArray, neighbours: int) -> NodeArray:
     """(n + 1, k) nearest customers of each customer; row 0 stays empty."""
     n = len(points) - 1
     k = min(neighbours, n - 1)
-    near = np.zeros((n + 1, max(k, 1)), dtype=np.int64)
+    near = np.zeros((n + 1, max(k, 1)), dtype=np.uint32)
     if k >= 1:
         found = cKDTree(points[1:]).query(points[1:], k + 1)[1]
         # Twins at the same place may push the customer itself down its own list,
@@ -133,11 +124,11 @@ def _near_points(points: FloatArray, neighbours: int) -> IntArray:
     return near
 
 
-def _near_matrix(matrix: FloatArray, neighbours: int) -> IntArray:
+def _near_matrix(matrix: FloatArray, neighbours: int) -> NodeArray:
     """The same from a matrix of distances."""
     n = len(matrix) - 1
     k = min(neighbours, n - 1)
-    near = np.zeros((n + 1, max(k, 1)), dtype=np.int64)
+    near = np.zeros((n + 1, max(k, 1)), dtype=np.uint32)
     if k >= 1:
         inner = matrix[1:, 1:].copy()
         np.fill_diagonal(inner, np.inf)
@@ -147,29 +138,29 @@ def _near_matrix(matrix: FloatArray, neighbours: int) -> IntArray:
     return near
 
 
-def make_region(whole: Ground, routes: Flat, slots: int, seed: int) -> Region:
+def make_region(whole: Data, routes: Routes, slots: int, seed: int) -> Region:
     """Return the region of these routes, with room for `slots` routes in all."""
     # In the order of the routes: neighbours on the map are neighbours in memory.
     members = np.concatenate([[0], routes.stops])
-    number = np.zeros(len(whole.demands), dtype=np.int64)
+    number = np.zeros(len(whole.demands), dtype=np.uint32)
     number[members] = np.arange(len(members))
-    near = np.zeros((len(members), whole.near.shape[1]), dtype=np.int64)
+    near = np.zeros((len(members), whole.near.shape[1]), dtype=np.uint32)
     near_gap = np.zeros(near.shape)
     _renumber(whole, members, number, near, near_gap)
     nodes = np.concatenate([members, np.zeros(slots, dtype=np.int64)])
-    ground = whole._replace(
-        points=np.ascontiguousarray(whole.points[nodes]),
-        rows=nodes,
+    data = whole._replace(
+        xy=np.ascontiguousarray(whole.xy.reshape(-1, 2)[nodes]).ravel(),
+        z=whole.z[nodes],
+        rows=nodes.astype(np.uint32),
         demands=whole.demands[members],
         near=near,
         near_gap=near_gap,
+        ideal=whole.ideal[members],
     )
-    local = Flat(np.arange(1, len(members)), routes.starts)
-    tours, cost = link_routes(ground, local, slots)
-    best = Tours._make(array.copy() for array in tours)
-    memory = memory_for(tours, len(members) - 1, cost)
-    rng = np.array([seed % 2**64], dtype=np.uint64)
-    return Region(members, ground, tours, best, memory, rng)
+    local = Routes(np.arange(1, len(members)), routes.starts)
+    tours, cost = link_routes(data, local, slots)
+    memory = memory_for(tours, cost, seed)
+    return Region(members, data, tours, memory, ruins_for(len(members) - 1, slots))
 
 
 @kernel
@@ -185,28 +176,37 @@ def _renumber(whole: Any, members: Any, number: Any, near: Any, near_gap: Any) -
                 at += 1
 
 
-def halves(plane: FloatArray, routes: Flat, angle: float) -> tuple[Flat, Flat]:
-    """Cut by a line at this angle, half of the customers on either side."""
+def parts(plane: FloatArray, routes: Routes, count: int, angle: float) -> list[Routes]:
+    """Cut by lines, the first at this angle, into parts with as many customers each."""
+    if count == 1:
+        return [routes]
     direction = np.array([np.cos(angle), np.sin(angle)])
     sums = np.add.reduceat(plane[routes.stops] @ direction, routes.starts[:-1])
     order = np.argsort(sums / routes.sizes, kind="stable")
     sizes = np.cumsum(routes.sizes[order])
-    middle = int(np.searchsorted(sizes, sizes[-1] / 2)) + 1
-    return _only(routes, order[:middle]), _only(routes, order[middle:])
+    less = count // 2
+    middle = int(np.searchsorted(sizes, sizes[-1] * less / count)) + 1
+    # Every part gets a route, however unequal the routes are.
+    middle = min(max(middle, less), len(order) - (count - less))
+    across = angle + np.pi / 2
+    return [
+        *parts(plane, _only(routes, order[:middle]), less, across),
+        *parts(plane, _only(routes, order[middle:]), count - less, across),
+    ]
 
 
-def _only(routes: Flat, which: IntArray) -> Flat:
+def _only(routes: Routes, which: IntArray) -> Routes:
     """Some of the routes."""
     ends = zip(
         routes.starts[which].tolist(), routes.starts[which + 1].tolist(), strict=True
     )
     parts = [np.empty(0, dtype=np.int64), *(routes.stops[a:b] for a, b in ends)]
     starts = np.concatenate([[0], np.cumsum(routes.sizes[which])])
-    return Flat(np.concatenate(parts), starts)
+    return Routes(np.concatenate(parts), starts)
 
 
-def together(parts: Sequence[Flat]) -> Flat:
+def together(parts: Sequence[Routes]) -> Routes:
     """The routes of all parts, in turn."""
     sizes = np.concatenate([part.sizes for part in parts])
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    return Flat(np.concatenate([part.stops for part in parts]), starts)
+    return Routes(np.concatenate([part.stops for part in parts]), starts)

@@ -1,0 +1,253 @@
+"""The search alone: time per step, quality against time, threads, memory.
+
+    python benchmarks/search.py steps                   nanoseconds per kind of step
+    python benchmarks/search.py validation --seconds 0.1 1   drawn maps, all kinds
+    python benchmarks/search.py x xl --seconds 0.2 1    with the rows of the peers
+    python benchmarks/search.py threads                 equal iterations per thread
+    python benchmarks/search.py memory                  100,000 customers
+
+One thread; seconds are CPU seconds of this process, the savings start included, so that
+a busy machine changes little. Public sets and peers are read from CLUSTERFIRST_DATA and
+are for reporting only: constants are chosen on the drawn maps (LOG.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import resource
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from clusterfirst.files import read_instance
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.errors import InputWarning
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_uniform, sample_world
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.stages.classical.savings import savings
+from clusterfirst.stages.routes import Routes
+from clusterfirst.stages.search import polish as polishing
+from clusterfirst.stages.search import schedule
+from clusterfirst.stages.search.annealing import MOVES, anneal, make_plan
+from clusterfirst.stages.search.polish import PolishSettings, polish
+from clusterfirst.stages.search.regions import make_region, whole_data
+from clusterfirst.stages.search_state import SearchState
+
+DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "data"))
+RUIN = "ruin and recreate"
+SEED = 7300  # of the drawn maps
+NO_STEPS = {name: 0.0 for name in ("strings", "swaps", "crossings", "exchanges")}
+SETS = {  # name: (how to draw map i, how many)
+    "uniform-100": (lambda i: sample_uniform(100, seed=SEED, index=i), 8),
+    "world-200": (lambda i: sample_world(200, seed=SEED, index=i), 8),
+    "world-500": (lambda i: sample_world(500, seed=SEED, index=i), 6),
+    "uniform-1000": (lambda i: sample_uniform(1000, seed=SEED, index=i), 4),
+    "long-1000": (
+        lambda i: sample_uniform(1000, seed=SEED, index=i, capacity=250),
+        4,
+    ),
+    "world-5000": (lambda i: sample_world(5000, seed=SEED, index=i), 2),
+}
+
+
+class CpuDeadline(Deadline):
+    """So many seconds of this process's own CPU time from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(time.process_time() + seconds)
+
+    def left(self) -> float:
+        """Seconds left."""
+        return self.at - time.process_time()
+
+
+def savings_routes(instance: Instance) -> list[list[int]]:
+    """The start of every run."""
+    state = SearchState(instance, Deadline.never(), iterations=1)
+    savings(state)
+    assert state.best is not None
+    return state.best.lists()
+
+
+def searched(instance: Instance, seconds: float, settings: PolishSettings) -> float:
+    """Judged cost after savings and polish in so many CPU seconds."""
+    deadline = CpuDeadline(seconds)
+    answer = polish(instance, savings_routes(instance), settings, deadline)
+    verdict = judge(instance, Solution(answer.routes))
+    assert verdict.feasible, verdict.violations[:3]
+    return verdict.cost
+
+
+# --- nanoseconds ----------------------------------------------------------------------
+
+
+def steps(customers: int) -> None:
+    """Print the time of each kind of step, on routes that are annealed already."""
+    base = PolishSettings()
+    kinds = {
+        "string": {"strings": 1.0},
+        "swap": {"swaps": 1.0},
+        "cross": {"crossings": 1.0},
+        "exchange": {"exchanges": 1.0},
+        "open": {},
+        RUIN: {},
+        "mix": {
+            name: getattr(base, name)
+            for name in ("strings", "swaps", "crossings", "exchanges")
+        },
+    }
+    for capacity in (50, 250):
+        instance = sample_uniform(customers, seed=SEED, index=0, capacity=capacity)
+        done = polish(
+            instance,
+            savings_routes(instance),
+            replace(base, iterations=20 * customers),
+            Deadline.never(),
+        )
+        data = whole_data(instance, base.neighbours)
+        scale = float(data.near_gap[1:, :10].mean())
+
+        routes = Routes.of(done.routes)
+        row = {}
+        for kind, shares in kinds.items():
+            ruins = 1.0 if kind == RUIN else 0.0
+            region = make_region(data, routes, len(routes.sizes) + 4, 0)
+            settings = replace(base, **{**NO_STEPS, **shares}, ruins=ruins)
+            plan = make_plan(settings, region)
+            begin = time.process_time()
+            anneal(region.data, region.state, plan, 20_000, 0.1 * scale)
+            row[kind] = (time.process_time() - begin) / 20_000 / MOVES * 1e9
+        row[RUIN] = (row[RUIN] - row["open"]) * MOVES
+        text = ", ".join(f"{kind} {value:.0f}" for kind, value in row.items())
+        print(f"N={customers} Q={capacity}: ns per step: {text}", flush=True)
+
+
+# --- quality against time -------------------------------------------------------------
+
+
+def validation(seconds: list[float], settings: PolishSettings) -> None:
+    """Print mean gaps to the best of all runs here on maps drawn for this."""
+    for name, (draw, count) in SETS.items():
+        costs = np.array(
+            [[searched(draw(i), s, settings) for s in seconds] for i in range(count)]
+        )
+        gaps = 100 * (costs / costs.min(axis=1, keepdims=True) - 1).mean(axis=0)
+        text = ", ".join(f"{s:g} s {g:.2f}" for s, g in zip(seconds, gaps, strict=True))
+        print(f"{name:14} n={count}: {text}", flush=True)
+
+
+def public(name: str) -> Iterator[tuple[str, Instance, float]]:
+    """Instances of X or XL with their best known costs."""
+    folder = DATA / {"x": "X", "xl": "xl"}[name]
+    known: dict[str, float] = {}
+    if (folder / "references.csv").exists():
+        with (folder / "references.csv").open() as file:
+            known = {
+                row["instance"]: float(row["cost"]) for row in csv.DictReader(file)
+            }
+    for path in sorted(folder.glob("*.vrp")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            instance = read_instance(path).replace(rounding="round")
+        if path.stem not in known:
+            words = path.with_suffix(".sol").read_text().lower().split()
+            known[path.stem] = float(words[words.index("cost") + 1])
+        yield path.stem, instance, known[path.stem]
+
+
+def against_peers(name: str, seconds: list[float], settings: PolishSettings) -> None:
+    """Print mean gaps to the best known costs, ours and those of the peers' rows."""
+    cases = list(public(name))
+    gaps: dict[tuple[float, str], dict[str, float]] = defaultdict(dict)
+    best = {case: cost for case, _, cost in cases}
+    rows = DATA / "peers" / f"{name}.csv"
+    if rows.exists():
+        with rows.open() as file:
+            for row in csv.DictReader(file):
+                if row["instance"] in best:
+                    gap = 100 * (float(row["cost"]) / best[row["instance"]] - 1)
+                    gaps[float(row["seconds"]), row["method"]][row["instance"]] = gap
+    for case, instance, cost in cases:
+        for s in seconds:
+            found = 100 * (searched(instance, s, settings) / cost - 1)
+            gaps[s, "clusterfirst"][case] = found
+    for (s, method), found in sorted(gaps.items()):
+        values = list(found.values())
+        print(f"{name:3} {s:5g} s {method:14} n={len(values)} {np.mean(values):6.2f} %")
+
+
+# --- threads and memory ---------------------------------------------------------------
+
+
+def threads(settings: PolishSettings) -> None:
+    """Print gaps to one thread with equal iterations per thread: no clock decides."""
+    for name, (draw, _) in SETS.items():
+        costs = {}
+        for count in (1, 2, 4, 8, 16):
+            each = []
+            for i in range(2):
+                instance = draw(i)
+                run = replace(settings, iterations=10_000, threads=count)
+                start = savings_routes(instance)
+                each.append(polish(instance, start, run, Deadline.never()).cost)
+            costs[count] = np.array(each)
+        text = ", ".join(
+            f"{count}: {100 * (cost / costs[1] - 1).mean():+.2f}"
+            for count, cost in costs.items()
+        )
+        print(f"{name:14} % to one thread, by threads {text}", flush=True)
+
+
+def memory(customers: int) -> None:
+    """Print what the search adds to the memory of this process, and its seconds."""
+    instance = sample_uniform(customers, seed=SEED, index=0)
+    begin = time.process_time()
+    start = savings_routes(instance)
+    started = time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    settings = PolishSettings(iterations=1000)
+    polish(instance, start, settings, Deadline.never())
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    each = (after - before) * 1024 / customers
+    print(
+        f"N={customers}: CPU seconds: savings {started - begin:.1f}, polish of 1000 "
+        f"iterations {time.process_time() - started:.1f}; {each:.0f} bytes "
+        "per customer more than before"
+    )
+
+
+def main() -> None:
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="+")
+    parser.add_argument("--seconds", type=float, nargs="+", default=[0.2, 1.0])
+    parser.add_argument("--customers", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    polishing.warm_up()
+    schedule.time = polishing.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
+    settings = PolishSettings(args.seed)
+    for part in args.parts:
+        if part == "steps":
+            steps(args.customers)
+        elif part == "validation":
+            validation(args.seconds, settings)
+        elif part == "threads":
+            threads(settings)
+        elif part == "memory":
+            memory(max(args.customers, 100_000))
+        else:
+            against_peers(part, args.seconds, settings)
+
+
+if __name__ == "__main__":
+    main()
