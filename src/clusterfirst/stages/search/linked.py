@@ -75,7 +75,7 @@ def distance(data: Any, a: int, b: int) -> float:
     return _arc(square + dz * dz, data.scale, data.offset)
 
 
-@inner
+@kernel
 def _arc(square: float, scale: float, offset: float) -> float:
     """Kilometres along the earth between unit vectors at this squared distance."""
     half = min(1.0, 0.5 * math.sqrt(square))

@@ -26,7 +26,7 @@ class PolishSettings:
     exchanges: float = 0.1
 
     # large steps
-    ruins: float = 2.0  # per iteration
+    ruins: float = 1.0  # per iteration
     removed: float = 10.0  # customers removed on average
     longest: float = 10.0  # string
     split: float = 0.5  # probability of keeping customers in the middle of a string
