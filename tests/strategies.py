@@ -1,6 +1,6 @@
 """Hypothesis strategies for instances, solutions, cities and damaged files.
 
-Shared by the property tests and by benchmarks/fuzz_files.py.
+Shared by the property tests and by campaign/files.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Damaged files: an InputError with fit lines, or a usable instance; nothing else.
 
-A small campaign; benchmarks/fuzz_files.py runs the large one.
+A small campaign; campaign/files.py is the large one.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clusterfirst.evidence.bench.run import Method
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.outside import whole_numbers
 from clusterfirst.learning.experts.peers import (
@@ -264,3 +265,27 @@ def test_whole_numbers_of_a_globe_are_a_matrix() -> None:
     seen = whole_numbers(_instance(2, coords=degrees, metric="greatcircle"))
     assert seen.metric == "matrix"
     assert (seen.distances == np.rint(seen.distances)).all()
+
+
+def test_a_program_is_timed_from_when_it_is_ready(tmp_path: Path) -> None:
+    """What comes before the file {ready} is loading, and is told apart."""
+    text = (
+        "import sys, time; time.sleep(0.5); open(sys.argv[3], 'w').close()\n"
+        "open(sys.argv[2], 'w').write('Route #1: 1\\nRoute #2: 2\\nRoute #3: 3\\n')\n"
+    )
+    method = _program(tmp_path, text, "{instance} {solution} {ready}")
+    deadline = Deadline.after(20.0)
+    solution, loading = answer_of_peer(method, _instance(3), deadline, seed=0)
+    assert judge(_instance(3), solution).feasible
+    assert 0.5 <= loading < 20.0
+
+
+def test_the_user_says_which_programs_search(tmp_path: Path) -> None:
+    """`search-free` is a word for us: it decides the heading and is not passed on."""
+    routes = "Route #1: 1\\nRoute #2: 2\\nRoute #3: 3\\n"
+    text = f"import sys; open(sys.argv[2], 'w').write('{routes}')\n"
+    plain = _program(tmp_path, text, "{instance} {solution}")
+    free = plain.replace("cmd:", "cmd:search-free ")
+    assert Method.of(plain).searches
+    assert not Method.of(free).searches
+    assert judge(_instance(3), run_peer(free, _instance(3), BRIEF)).feasible

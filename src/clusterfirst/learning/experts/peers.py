@@ -62,17 +62,27 @@ def require_peer(method: str) -> None:
 
 
 def run_peer(method: str, instance: Instance, settings: ExpertSettings) -> Solution:
-    """Return the judged answer of a peer at its best settings, asked once.
+    """Return the judged answer of a peer at its best settings, asked once."""
+    return timed_peer(method, instance, settings)[0]
+
+
+def timed_peer(
+    method: str, instance: Instance, settings: ExpertSettings
+) -> tuple[Solution, float]:
+    """Return the answer, and the seconds that an outside program took to load.
 
     Raises InfeasibleError when no solution can exist and NotFoundInTimeError, with
     the reason, when the peer gave no valid one.
     """
     if method in PEERS:
-        return PEERS[method].solve(instance, settings, attempts=1)
+        return PEERS[method].solve(instance, settings, attempts=1), 0.0
     require_peer(method)
     instance.require_plain("a peer")
     instance.require_feasible()
-    return solve_tiny(instance) or solve_with_program(method, instance, settings)
+    small = solve_tiny(instance)
+    if small is not None:
+        return small, 0.0
+    return solve_with_program(method, instance, settings)
 
 
 # --- as methods of solver.solve -------------------------------------------------
@@ -95,7 +105,7 @@ def offer_peer(state: SearchState, method: str) -> None:
 def _answer(state: SearchState, method: str) -> Solution:
     """Ask until the deadline or, without one, by the number of iterations."""
     if state.deadline.left() < math.inf:
-        return answer_of_peer(method, state.instance, state.deadline, state.seed)
+        return answer_of_peer(method, state.instance, state.deadline, state.seed)[0]
     if method.startswith(COMMAND):
         rule = "an outside program needs a time limit (--time-limit)"
         raise InputError(Problem("E402", "time_limit", "none", rule))
@@ -107,14 +117,14 @@ def _answer(state: SearchState, method: str) -> Solution:
 
 def answer_of_peer(
     method: str, instance: Instance, deadline: Deadline, seed: int
-) -> Solution:
-    """`run_peer` until the deadline, the matrix counted as the peer's time."""
+) -> tuple[Solution, float]:
+    """`timed_peer` until the deadline, the matrix counted as the peer's time."""
     few = instance.num_customers <= MAX_LISTED
     if method in ("hgs", "pyvrp") or (method in PEERS and few):
         _ = instance.distances
     seconds = max(0.01, deadline.left() - HAND_OVER)
     settings = ExpertSettings(seconds=seconds, seed=seed % (MAX_SEED + 1))
-    return run_peer(method, instance, settings)
+    return timed_peer(method, instance, settings)
 
 
 # --- OR-Tools and VROOM ---------------------------------------------------------

@@ -1,0 +1,331 @@
+"""What else a machine does: full disks, no rights, crowds, threads, long lives.
+
+python campaign/rest.py [--count 13] [--seconds 600]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kills import PATIENCE, end, left_by, start, whole
+from record import Notes, Promise, main
+
+from clusterfirst import (
+    ClusterfirstError,
+    Instance,
+    SolveOptions,
+    read_instance,
+    sample_world,
+    solve,
+)
+from clusterfirst.files import write_instance
+
+NOBODY = 65534
+OPTIONS = SolveOptions(iterations=3)
+QUICK = SolveOptions("savings", iterations=1, polish=False)
+SOLVES = 10_000
+GROWTH = 0.02  # of memory
+
+
+def command(*words: str | Path, **how: object) -> tuple[int, str]:
+    """Run a command; exit code and what it said."""
+    asked = [sys.executable, "-m", "clusterfirst", *map(str, words)]
+    ended = subprocess.run(  # type: ignore[call-overload]
+        asked, capture_output=True, text=True, timeout=PATIENCE, check=False, **how
+    )
+    return ended.returncode, ended.stderr
+
+
+def in_words(code: int, said: str, notes: Notes, what: str) -> None:
+    """A refusal is a sentence with a documented exit code."""
+    if code not in (2, 7) or "Traceback" in said or "E999" in said:
+        notes.fail(f"{what}: exit {code}: {said[-300:]}")
+
+
+def a_day(folder: Path, n: int = 30) -> Path:
+    """A file to solve."""
+    write_instance(folder / "day.json", sample_world(n, seed=3, index=1))
+    return folder / "day.json"
+
+
+def disk_full(folder: Path, notes: Notes) -> None:
+    """No byte can be written: a sentence, and no half of a file."""
+
+    def no_more() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+
+    day = a_day(folder)
+    for name in ("a.sol", "a.json", "a.png", "a.csv"):
+        out = folder / name
+        code, said = command(
+            "solve", day, "--iterations", 1, "--out", out, preexec_fn=no_more
+        )
+        in_words(code, said, notes, f"disk full, {name}")
+        if out.exists():
+            notes.fail(f"disk full: {name} is there, {out.stat().st_size} bytes of it")
+
+
+def disk_full_while_labelling(folder: Path, notes: Notes) -> None:
+    """Labels that fit are kept; with room again the same command goes on."""
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+
+    words = [
+        "label",
+        "world",
+        "--customers",
+        "12",
+        "--count",
+        "40",
+        "--iterations",
+        "5",
+        "--workers",
+        "1",
+        "--out",
+    ]
+    code, said = command(*words, folder / "labels", preexec_fn=little)
+    in_words(code, said, notes, "disk full while labelling")
+    code, said = command(*words, folder / "labels")
+    if code != 0:
+        notes.fail(f"labelling after a full disk: exit {code}: {said[-200:]}")
+
+
+def _as_nobody() -> None:
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def read_only(folder: Path, notes: Notes) -> None:
+    """A folder that cannot be written to, as on a read-only mount."""
+    day, shut = a_day(folder), folder / "shut"
+    shut.mkdir(mode=0o555)
+    for path in (folder, day):
+        path.chmod(0o755)
+    out = shut / "a.sol"
+    code, said = command(
+        "solve", day, "--iterations", 1, "--out", out, preexec_fn=_as_nobody
+    )
+    in_words(code, said, notes, "read-only folder")
+    if any(shut.iterdir()):
+        notes.fail("read-only: something was written")
+
+
+def no_permission(folder: Path, notes: Notes) -> None:
+    """A file that may not be read gets a sentence."""
+    day = a_day(folder)
+    folder.chmod(0o755)
+    day.chmod(0)
+    code, said = command("solve", day, "--iterations", 1, preexec_fn=_as_nobody)
+    in_words(code, said, notes, "no permission to read")
+
+
+def changing(folder: Path, notes: Notes) -> None:
+    """A file that changes while it is read is one of the two, or refused."""
+    path, done = folder / "day.vrp", threading.Event()
+    days = [sample_world(n, seed=3, index=1) for n in (40, 60)]
+    write_instance(path, days[0])
+    texts = [path.read_bytes()]
+    write_instance(path, days[1])
+    texts.append(path.read_bytes())
+
+    def rewrite() -> None:
+        number = 0
+        while not done.is_set():  # the readings below are counted
+            number += 1
+            path.write_bytes(texts[number % 2])
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    try:
+        for _ in range(300):
+            try:
+                found = read_instance(path)
+            except ClusterfirstError:
+                notes.count("changing file: refused")
+                continue
+            notes.count("changing file: read")
+            if found.num_customers not in (40, 60):
+                notes.fail(f"changing file: {found.num_customers} customers")
+    finally:
+        done.set()
+        writer.join()
+
+
+def _two_in_one(job: str) -> Callable[[Path, Notes], None]:
+    def scenario(folder: Path, notes: Notes) -> None:
+        expected, _ = whole(job)
+        a_day(folder)
+        home = folder / "job"
+        processes = [start(job, home) for _ in range(2)]
+        ends = [end(process, PATIENCE) for process in processes]
+        for code, said in ends:
+            if code != 0:
+                in_words(code, said, notes, f"two {job} in one folder")
+        code, said = end(start(job, home), PATIENCE)
+        if code != 0:
+            notes.fail(f"{job} after two at once: exit {code}: {said[-200:]}")
+        elif left_by(job, home) != expected:
+            notes.fail(f"two {job} in one folder left something else")
+        codes = sorted(code for code, _ in ends)
+        notes.count(f"two {job} in one folder: exits {codes[0]} and {codes[1]}")
+
+    scenario.__name__ = f"two_{job}"
+    return scenario
+
+
+def eight_at_once(folder: Path, notes: Notes) -> None:
+    """Eight commands at the same time give eight times the same answer."""
+    day = a_day(folder, 40)
+    outs = [folder / f"{number}.sol" for number in range(8)]
+    words = [
+        sys.executable,
+        "-m",
+        "clusterfirst",
+        "solve",
+        str(day),
+        "--iterations",
+        "3",
+    ]
+    processes = [subprocess.Popen([*words, "--out", str(out), "-q"]) for out in outs]
+    codes = [process.wait(PATIENCE) for process in processes]
+    if any(codes) or len({out.read_bytes() for out in outs}) != 1:
+        notes.fail(f"eight at once: exits {codes}, or answers differ")
+
+
+def long_life(folder: Path, notes: Notes) -> None:
+    """Ten thousand solves in one process: memory stays where it was."""
+    words = [sys.executable, str(Path(__file__)), "--long-life", str(SOLVES)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    first, last = map(float, ended.stdout.split())
+    notes.value(
+        "growth of memory over 10,000 solves, per cent", 100 * (last / first - 1)
+    )
+    if last > first * (1 + GROWTH):
+        notes.fail(f"memory grew from {first:.0f} to {last:.0f} kB")
+
+
+def live_long(count: int) -> None:
+    """Solve small days; print memory (kB) after a fifth of them, and at the end."""
+    days = [sample_world(n, seed=8, index=n) for n in range(5, 45)]
+    for number in range(count):
+        options = OPTIONS if number % 10 == 0 else QUICK
+        solve(days[number % len(days)], options)
+        if number + 1 == count // 5:
+            print(_memory())
+    print(_memory())
+
+
+def _memory() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1])
+    return 0
+
+
+def _costs(days: list[Instance]) -> list[float]:
+    return [_cost(day) for day in days]
+
+
+def _cost(day: Instance) -> float:
+    return solve(day, OPTIONS).verdict.cost
+
+
+def _days(folder: Path) -> list[Instance]:
+    seed = random.Random(str(folder)).randrange(10**6)
+    return [sample_world(25, seed=seed, index=i) for i in range(16)]
+
+
+def four_threads(folder: Path, notes: Notes) -> None:
+    """Answers from four threads are those of one."""
+    days = _days(folder)
+    with ThreadPoolExecutor(4) as pool:
+        if list(pool.map(_cost, days)) != _costs(days):
+            notes.fail("four threads: other answers")
+
+
+def spawned(folder: Path, notes: Notes) -> None:
+    """Answers from spawned processes are those of this one."""
+    days = _days(folder)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        if list(pool.map(_cost, days, chunksize=8)) != _costs(days):
+            notes.fail("spawned processes: other answers")
+
+
+def in_a_loop(folder: Path, notes: Notes) -> None:
+    """Awaited in threads, answers are the same and the loop goes on."""
+    days = _days(folder)
+
+    async def all_of_them() -> tuple[list[float], float]:
+        waits = []
+
+        async def tick() -> None:
+            while True:  # cancelled below
+                before = time.perf_counter()
+                await asyncio.sleep(0.01)
+                waits.append(time.perf_counter() - before)
+
+        ticking = asyncio.create_task(tick())
+        found = await asyncio.gather(*(asyncio.to_thread(_cost, day) for day in days))
+        ticking.cancel()
+        return list(found), max(waits, default=0.0)
+
+    found, longest = asyncio.run(all_of_them())
+    notes.value("longest wait of an event loop beside solves, seconds", longest)
+    if found != _costs(days):
+        notes.fail("asyncio: other answers")
+
+
+SCENARIOS = (
+    disk_full,
+    disk_full_while_labelling,
+    read_only,
+    no_permission,
+    changing,
+    *(_two_in_one(job) for job in ("label", "train", "pretrain", "learn", "bench")),
+    eight_at_once,
+    long_life,
+    four_threads,
+    spawned,
+    in_a_loop,
+)
+
+
+def one(number: int, notes: Notes) -> None:
+    """One scenario in a folder of its own."""
+    scenario = SCENARIOS[number % len(SCENARIOS)]
+    with tempfile.TemporaryDirectory(prefix="campaign-") as name:
+        scenario(Path(name), notes)
+    notes.count(scenario.__name__)
+
+
+PROMISE = Promise(
+    "rest",
+    "Full disks, folders and files without permission, files that change, two runs in "
+    "one folder, eight at once, threads, spawned processes and event loops end in "
+    "right answers or sentences; memory stays flat over 10,000 solves.",
+    full=10 * len(SCENARIOS),
+    case=one,
+    unit=f"scenarios ({len(SCENARIOS)} kinds)",
+    seconds=1800.0,
+)
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--long-life"]:
+        live_long(int(sys.argv[2]))
+    else:
+        sys.exit(main(PROMISE))
