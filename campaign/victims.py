@@ -32,12 +32,12 @@ def pretrain(folder: Path) -> int:
     from test_embed import TINY
 
     torch.set_num_threads(1)
-    run(sample_city(80, seed=6), replace(TINY, epochs=150, cooldown=50), folder)
+    run(sample_city(80, seed=6), replace(TINY, epochs=60, cooldown=20), folder)
     return 0
 
 
 def train(folder: Path) -> int:
-    """Forty steps of a tiny model, a checkpoint after each."""
+    """Twelve steps of a tiny model, a checkpoint after each."""
     import torch
 
     from clusterfirst.learning.training.run import RunOptions, TrainData
@@ -45,7 +45,7 @@ def train(folder: Path) -> int:
     from train_tiny import CONFIG, tiny_pool
 
     torch.set_num_threads(1)
-    config = replace(CONFIG, steps=40)
+    config = replace(CONFIG, steps=12)
     run(config, TrainData(tiny_pool()), folder, RunOptions(1, None, 0.0))
     return 0
 
