@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.extent import extent_of, oddities
 from strategies import cities
 
 FAST = settings(max_examples=50, deadline=None)
@@ -73,3 +74,28 @@ def test_a_city_is_checked_like_an_instance() -> None:
         City(np.array([[0, np.nan]]))
     with pytest.raises(InputError, match="E308"):
         City(np.zeros((2, 2)), ids=("a", "a"))
+
+
+def test_a_city_says_where_it_is() -> None:
+    """Centre, size and reach in a sentence; exchanged columns and strays are named."""
+    rng = np.random.default_rng(0)
+    ghent = np.array([3.72, 51.05]) + rng.normal(0, 0.03, (50, 2))
+    city = City(ghent, metric="greatcircle")
+    assert str(extent_of(city)).startswith("centre 51.0")
+    assert " km, farthest " in str(extent_of(city))
+    assert oddities(city) == []
+    mixed = ghent.copy()
+    mixed[[4, 7]] = mixed[[4, 7], ::-1]
+    (found,) = oddities(City(mixed, metric="greatcircle"))
+    assert (found.code, "4, 7" in found.got) == ("W132", True)
+    mixed = ghent.copy()
+    mixed[0] = mixed[0, ::-1]
+    (found,) = oddities(City(mixed, metric="greatcircle"))
+    assert found.code == "W132"
+    mixed[0] = [5.5, 47.0]
+    (found,) = oddities(City(mixed, metric="greatcircle"))
+    assert found.code == "W133"
+    assert oddities(City(rng.random((5, 2)))) == []
+    assert str(extent_of(City(np.array([[0.0, 0], [3, 4]])))) == (
+        "centre (1.5, 2), 3 x 4, farthest 5 from the depot"
+    )

@@ -126,10 +126,14 @@ def test_tiny_and_flat_instances_can_be_drawn(tmp_path: Path, count: int) -> Non
 
 
 def test_few_routes_are_numbered_and_show_their_loads() -> None:
-    """Each of three routes has its number on the map and its load at its bar."""
+    """Each of three routes and its stops are numbered; its load is at its bar."""
     instance = day(12)
     left, right = draw(instance, by_angle(instance)).axes
-    assert [text.get_text() for text in left.texts] == ["1", "2", "3"]
+    said = [text.get_text() for text in left.texts]
+    assert [word for word in said if word][:3] == ["1", "2", "3"]
+    stops = [str(k + 1) for r in by_angle(instance).routes for k in range(len(r))]
+    assert [word for word in said if word][3:] == stops
+    assert said.count("") > 3  # arrows are notes without a word
     assert [text.get_text() for text in right.texts] == ["5", "5", "2"]
 
 

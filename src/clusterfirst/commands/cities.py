@@ -97,6 +97,7 @@ def show_city(
     """Print what a city folder holds, its past days too, after checking its hash."""
     from clusterfirst.cities.portrait import facts as facts_of_days
     from clusterfirst.cities.portrait import lines
+    from clusterfirst.problem.extent import extent_of, oddities
 
     history = open_history(folder)
     city, targets = history.city, _claim_portraits(out or [], folder, len(history))
@@ -113,10 +114,12 @@ def show_city(
         "vehicles": city.vehicles,
         "hash": city.hash,
     }
+    for problem in oddities(city):
+        say(f"clusterfirst: {problem}")
     if as_json:
-        emit_json(facts | {"history": days})
+        emit_json(facts | {"place": str(extent_of(city)), "history": days})
     else:
-        shown = {"from": _point(low), "to": _point(high)}
+        shown = {"from": _point(low), "to": _point(high), "place": extent_of(city)}
         for key, value in (facts | shown | lines(days)).items():
             emit(f"{key:<10} {'-' if value in (None, '') else value}")
     return write_each(targets, lambda target: _write_portrait(target, history))
@@ -255,10 +258,14 @@ def _store(
     city: City, out: Path, name: str, capacity: float | None, vehicles: int | None
 ) -> int:
     from clusterfirst.files import write_city
+    from clusterfirst.problem.extent import extent_of, oddities
 
     city = city.replace(name=name or out.name, capacity=capacity, vehicles=vehicles)
     write_city(out, city)
     say(f"wrote {out}: {city.num_locations} locations, hash {city.hash[:12]}...")
+    say(str(extent_of(city)))
+    for problem in oddities(city):
+        say(f"clusterfirst: {problem}")
     return 0
 
 

@@ -45,6 +45,10 @@ def explain(
             "instance is solved first.",
         ),
     ] = None,
+    customer: Annotated[
+        str | None,
+        typer.Option(help="An order: five sentences on why it is where it is."),
+    ] = None,
     model: ModelName = None,
     new_locations: NewLocations = "refuse",
     out: Annotated[
@@ -70,12 +74,16 @@ def explain(
 
     One row per customer, cheapest move first: the vehicle it got, the next best one,
     the change of the total length if it moved there, and whether it fits. A model
-    adds seeds, latent distances and the shares of the transport plan.
+    adds seeds, latent distances and the shares of the transport plan. With --customer,
+    five sentences about one order, its limits and every other vehicle.
     """
     from clusterfirst.files.outputs import Outputs
     from clusterfirst.solving.explaining.explain import explain as explain_solution
 
     targets = [] if out is None else out
+    if customer is not None and (targets or model is not None):
+        rule = "--customer prints sentences; leave --out and --model out"
+        raise InputError(Problem("E404", "--customer", customer, rule))
     for target in targets:
         if target.suffix.lower() not in TABLES + PICTURES:
             rule = f"a file that ends in {', '.join(TABLES + PICTURES)} is needed"
@@ -95,6 +103,8 @@ def explain(
         solution, _ = reader.solution(solution_file, instance)
     else:
         solution = _solved(instance, model, new_locations)
+    if customer is not None:
+        return _one(instance, solution, customer, as_json)
     borrow = new_locations == "nearest"
     explanation = explain_solution(instance, solution, model, borrow=borrow)
     code = write_each(targets, lambda target: _write(target, explanation))
@@ -104,6 +114,18 @@ def explain(
         emit(_table(explanation))
     say(explanation.summary())
     return code
+
+
+def _one(instance: Instance, solution: Solution, customer: str, as_json: bool) -> int:
+    """Five sentences about one order."""
+    from clusterfirst.solving.explaining.customer import why
+
+    reasons = why(instance, solution, customer)
+    if as_json:
+        emit_json(reasons.as_dict())
+    else:
+        emit("\n".join(reasons.sentences))
+    return 0
 
 
 def _solved(instance: Instance, model: str | None, new_locations: str) -> Solution:

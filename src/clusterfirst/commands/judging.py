@@ -101,6 +101,16 @@ def export(
             "be repeated."
         ),
     ],
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            help="Another plan, yesterday's for example: the map marks changes."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="Time of day at which routes start (7:30), for the sheets."),
+    ] = None,
     rounding: options.Rounding = None,
     city: options.CityFolder = None,
     capacity: options.Capacity = None,
@@ -119,17 +129,42 @@ def export(
     route. What the user's tables say beyond our own columns comes along by id.
     """
     from clusterfirst.files import write_solution
-    from clusterfirst.files.by_suffix import require_solution_fits
+    from clusterfirst.files.by_suffix import Extras, require_solution_fits
     from clusterfirst.files.outputs import Outputs
+    from clusterfirst.files.solutions import route_names
+    from clusterfirst.problem.changes import changes_between
 
     day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
-    read = [instance_file, solution_file, *day.paths]
+    others = [path for path in (compare,) if path is not None]
+    read = [instance_file, solution_file, *others, *day.paths]
     outputs = Outputs([*read, *folders_read(city, None)])
     for target in out:
         outputs.file(target)
+    minutes = None if start is None else _time_of_day(start)
     reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     solution, _ = reader.solution(solution_file, instance)
+    changes = None
+    if compare is not None:
+        before, _ = reader.solution(compare, instance, strangers=True)
+        names = route_names(instance, before)
+        changes = changes_between(before.routes, solution.routes, names)
     for target in out:
         require_solution_fits(target, instance)
-    return write_each(out, lambda target: write_solution(target, instance, solution))
+    extras = Extras(changes, minutes)
+    return write_each(
+        out, lambda target: write_solution(target, instance, solution, extras=extras)
+    )
+
+
+def _time_of_day(text: str) -> float:
+    """Minutes after midnight."""
+    from clusterfirst.problem.errors import InputError, Problem
+
+    hours, _, minutes = text.partition(":")
+    if hours.isdecimal() and minutes.isdecimal() and len(text) <= 5:
+        found = 60 * int(hours) + int(minutes)
+        if int(minutes) < 60 and found < 1440:
+            return float(found)
+    rule = "a time of day is needed, such as 7:30"
+    raise InputError(Problem("E404", "--start", text, rule))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from clusterfirst.files.tables import TABLES, sheets, table_text
 from clusterfirst.files.vrplib import parse_vrp
 from clusterfirst.files.vrplib_writing import format_vrp
 from clusterfirst.files.workbook import format_workbook
+from clusterfirst.problem.changes import Changes
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem, quote
 from clusterfirst.problem.instance import Instance, Rounding
@@ -62,6 +64,14 @@ SOLUTION_SUFFIXES = (
     ".gpx",
     *PICTURES,
 )
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What pages for people may show besides the plan."""
+
+    changes: Changes | None = None  # since another plan, on the map
+    start: float | None = None  # of the routes, minutes after midnight, on the sheets
 
 
 def read_instance(
@@ -234,6 +244,8 @@ def write_solution(
     instance: Instance,
     solution: Solution,
     document: Mapping[str, Any] | None = None,
+    *,
+    extras: Extras | None = None,
 ) -> None:
     """Write .sol, .json, .csv (a row per stop), .geojson, .png or .svg.
 
@@ -261,7 +273,7 @@ def write_solution(
         elif suffix == ".xlsx":
             write_bytes(path, format_workbook(instance, solution))
         elif suffix == ".html":
-            write_text(path, _page(path, instance, solution))
+            write_text(path, _page(path, instance, solution, extras or Extras()))
         else:
             if document is None:
                 document = solution_document(instance, solution)
@@ -286,11 +298,13 @@ def needs_places(path: PathLike) -> bool:
     return name.endswith((*PICTURES, ".html")) and not name.endswith(SHEETS)
 
 
-def _page(path: PathLike, instance: Instance, solution: Solution) -> str:
+def _page(
+    path: PathLike, instance: Instance, solution: Solution, extras: Extras
+) -> str:
     """A map, or pages for drivers; the end of the name says which."""
     if Path(path).name.lower().endswith(SHEETS):
-        return format_sheets(instance, solution)
-    return format_map(instance, solution)
+        return format_sheets(instance, solution, extras.start)
+    return format_map(instance, solution, extras.changes)
 
 
 def _unknown(path: PathLike, suffixes: tuple[str, ...]) -> Problem:

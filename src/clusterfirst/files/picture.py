@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clusterfirst.files.atomic import write_bytes
+from clusterfirst.files.plan import Plan, plan_of
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.problem.solution import Solution, Verdict, judge
@@ -60,6 +61,9 @@ FAINT = "#9aa3ad"
 NEAREST = 30  # points looked at around each point to find neighbouring routes
 POINTS_PER_LEG = 5
 MAX_LABELLED = 40  # routes with a number on the map and at their bar
+MAX_NUMBERED = 160  # stops with their place in the route inside the dot
+MAX_ARROWS = 600  # stops up to which legs show their direction
+LONG_LEG = 0.03  # of the map: shorter legs have no room for an arrow
 
 
 def write_picture(
@@ -106,10 +110,14 @@ def draw(instance: Instance, solution: Solution) -> Figure:
     figure = Figure(figsize=(9.6, 7.2), layout=layout, facecolor="white")
     if known.routes:
         left, right = figure.subplots(1, 2, width_ratios=[1.0, 0.13])
-        _draw_loads(right, instance, verdict, looks)
+        _draw_loads(right, plan_of(instance, solution), looks)
     else:
         left = figure.subplots()
     draw_map(left, points, known, looks)
+    if len(points) <= MAX_ARROWS:
+        _draw_arrows(left, points, known, looks)
+    if len(points) <= MAX_NUMBERED:
+        _number_stops(left, points, known, looks)
     left.set_title(_title(instance, solution, verdict), color=INK, loc="left", size=12)
     if instance.degrees:
         _draw_scale(left, points)
@@ -215,10 +223,54 @@ def draw_map(
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_color("#d5dae0")
     if len(solution.routes) <= MAX_LABELLED:
-        _draw_numbers(axes, points, solution, looks)
+        _name_routes(axes, points, solution, looks)
 
 
-def _draw_numbers(
+def _draw_arrows(
+    axes: Axes, points: FloatArray, solution: Solution, looks: Sequence[Look]
+) -> None:
+    """A small arrow in the middle of every leg that has room for one."""
+    extent = float(np.ptp(points, axis=0).max())
+    for route, (colour, _) in zip(solution.routes, looks, strict=True):
+        walk = points[[0, *route, 0]]
+        ways = np.diff(walk, axis=0)
+        long = np.hypot(*ways.T) > LONG_LEG * extent
+        middle = (walk[:-1] + walk[1:])[long] / 2
+        for (x, y), (dx, dy) in zip(middle, ways[long], strict=True):
+            axes.annotate(
+                "",
+                xy=(x + 1e-3 * dx, y + 1e-3 * dy),
+                xytext=(x, y),
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": colour,
+                    "lw": 0,
+                    "mutation_scale": 13,
+                },
+                zorder=2,
+            )
+
+
+def _number_stops(
+    axes: Axes, points: FloatArray, solution: Solution, looks: Sequence[Look]
+) -> None:
+    """The place of each stop in its route, inside its dot."""
+    from matplotlib.colors import to_rgb
+
+    for route, (colour, _) in zip(solution.routes, looks, strict=True):
+        red, green, blue = to_rgb(colour)
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.59
+        stops = points[list(route)]
+        axes.scatter(
+            stops[:, 0], stops[:, 1], 62.0, color=colour, ec="white", lw=0.4, zorder=3
+        )
+        for number, (x, y) in enumerate(stops.tolist(), start=1):
+            ink = "white" if dark else INK
+            text = axes.text(x, y, str(number), size=4.6, color=ink, zorder=4)
+            text.set(ha="center", va="center_baseline")
+
+
+def _name_routes(
     axes: Axes, points: FloatArray, solution: Solution, looks: Sequence[Look]
 ) -> None:
     """The number of each route just beyond its stop farthest from the depot."""
@@ -248,30 +300,33 @@ def _draw_numbers(
         )
 
 
-def _draw_loads(
-    axes: Axes, instance: Instance, verdict: Verdict, looks: Sequence[Look]
-) -> None:
-    """One bar per route, in its colour, against the capacity."""
-    loads = np.array(verdict.loads)
+def _draw_loads(axes: Axes, plan: Plan, looks: Sequence[Look]) -> None:
+    """One bar per route, in its colour, against the capacity of its vehicle."""
+    instance, loads = plan.instance, np.array(plan.verdict.loads)
     rows = np.arange(len(loads))
     few = len(loads) <= MAX_LABELLED
     height = 0.7 if few else 0.9
     capacity = float(instance.capacity)
     size = min(8.0, 300 / (len(loads) + 10))
-    full = np.full(len(loads), capacity)
+    full = np.array([route.capacity for route in plan.routes])
     axes.barh(rows, full, height=height, color="#eceff2")
     axes.barh(rows, loads, height=height, color=[colour for colour, _ in looks])
     # A mark at the capacity, so that an overloaded bar is seen to pass it.
     axes.vlines(full, rows - height / 2, rows + height / 2, color=INK, lw=0.8)
     axes.set(xticks=[], yticks=[])
     if few:
-        axes.set_yticks(rows, [str(row + 1) for row in rows], size=size, color=INK)
-        for row, load in enumerate(verdict.loads):
+        own = [f"{route.number} {route.name}" for route in plan.routes]
+        plain = instance.constraints is None
+        names = [f"{k + 1}" if plain else own[k][:14] for k in rows.tolist()]
+        names = [name.replace("$", r"\$") for name in names]
+        axes.set_yticks(rows, names, size=size, color=INK)
+        for row, load in enumerate(plan.verdict.loads):
             right = max(load, capacity) * 1.06
             axes.text(right, row, f"{load:.6g}", va="center", size=size, color=INK)
     axes.set_ylim(max(len(loads), 24) - 0.4, -0.6)  # few bars need not fill the page
     axes.set_xlim(0, 1.5 * max(capacity, float(loads.max(initial=0))))
-    axes.set_title(f"load (of {instance.capacity})", size=8.5, color=INK, loc="left")
+    said = f"load (of {instance.capacity})" if len(set(full)) < 2 else "load"
+    axes.set_title(said, size=8.5, color=INK, loc="left")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 

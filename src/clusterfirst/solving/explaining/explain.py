@@ -169,9 +169,14 @@ def explain(
     `model` is a loaded one, the name of a shipped one or a folder; `borrow` lets a
     model of another city use its nearest known locations.
     """
-    solution = Solution(route for route in solution.routes if route)
+    if solution.vehicles is None:
+        solution = Solution(route for route in solution.routes if route)
     verdict = judge(instance, solution)
-    wrong = [p for p in verdict.violations if p.code in ("E802", "E803", "E804")]
+    wrong = [p for p in verdict.violations if p.code in ("E803", "E804", "E805")]
+    wrong += [
+        Problem("E802", f"customer {instance.ids[row]}", "no visit", "ask --customer")
+        for row in verdict.unserved
+    ]
     if wrong:
         raise InputError(wrong)
     if instance.num_customers > MAX_CUSTOMERS:
@@ -182,7 +187,11 @@ def explain(
     for number, route in enumerate(solution.routes):
         vehicle[np.array(route) - 1] = number
         load[number] = instance.demand_units[list(route)].sum()
-    fits = load[None] + instance.demand_units[1:, None] <= instance.capacity_units
+    room = np.full(len(load), instance.capacity_units)
+    if instance.vehicle_units is not None:
+        drives = solution.vehicles or range(len(load))
+        room = instance.vehicle_units[list(drives)]
+    fits = load[None] + instance.demand_units[1:, None] <= room
     fits[np.arange(len(vehicle)), vehicle] = True
     network = None
     if model is not None:
@@ -215,7 +224,8 @@ def prices(instance: Instance, solution: Solution) -> FloatArray:
     for first in range(0, n, step):
         some = rows[first : first + step]
         away = instance.lengths(some[:, None], everyone[None])
-        detour = away[:, stops] + away[:, after] - leg  # (step, legs)
+        back = away if instance.symmetric else instance.lengths(everyone, some[:, None])
+        detour = back[:, stops] + away[:, after] - leg  # (step, legs)
         price[first : first + step] = np.minimum.reduceat(detour, starts, axis=1)
     price -= saved[:, None]
     for number, route in enumerate(routes):
