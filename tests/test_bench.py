@@ -13,7 +13,7 @@ from benches import ALONE, made_row, small_day, small_set
 from clusterfirst.evidence.bench import compare as bench_module
 from clusterfirst.evidence.bench.compare import (
     BenchOptions,
-    Crew,
+    WarmProcesses,
     bench,
     plan,
     weights_key,
@@ -28,7 +28,7 @@ from clusterfirst.problem.sampling import sample_city, sample_day
 from clusterfirst.problem.solution import Solution, judge
 
 
-class FakeCrew(Crew):
+class FakeCrew(WarmProcesses):
     """Answers at once, without processes; counts what it is asked."""
 
     asked: list[Key]
@@ -50,7 +50,7 @@ class FakeCrew(Crew):
 @pytest.fixture
 def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs without child processes."""
-    monkeypatch.setattr(bench_module, "Crew", FakeCrew)
+    monkeypatch.setattr(bench_module, "WarmProcesses", FakeCrew)
 
 
 # --- the plan ------------------------------------------------------------------------

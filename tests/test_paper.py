@@ -13,13 +13,13 @@ import pytest
 
 from clusterfirst.cli import main
 from clusterfirst.evidence.bench.sets import BenchSet, Case, city_set, route_numbers
-from clusterfirst.evidence.paper import desk as desk_module
-from clusterfirst.evidence.paper import grids, plans, shots, variants
+from clusterfirst.evidence.paper import grids, method_runs, plans, variants
 from clusterfirst.evidence.paper import mip_gaps as mip_module
 from clusterfirst.evidence.paper import pictures as pictures_module
-from clusterfirst.evidence.paper.desk import Desk, Measured, Task
+from clusterfirst.evidence.paper import runs as desk_module
 from clusterfirst.evidence.paper.histograms import histogram
 from clusterfirst.evidence.paper.instances import FULL, SMALL, Sets, scale_of
+from clusterfirst.evidence.paper.method_runs import MethodRun, Recipe
 from clusterfirst.evidence.paper.page import text, write_page
 from clusterfirst.evidence.paper.pictures import (
     NEITHER,
@@ -29,7 +29,7 @@ from clusterfirst.evidence.paper.pictures import (
     pictures,
 )
 from clusterfirst.evidence.paper.printed import SIZES
-from clusterfirst.evidence.paper.shots import Recipe, Shot
+from clusterfirst.evidence.paper.runs import Measured, Runs, Task
 from clusterfirst.evidence.paper.variants import GENERAL, VARIANTS, Models
 from clusterfirst.networks.model_folder import save_model
 from clusterfirst.networks.neural import NeuralScorer
@@ -94,13 +94,13 @@ def nothing_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def new_desk(
     folder: Path, given: dict[str, Path] | None = None, *, full: bool = False
-) -> tuple[Desk, list[str]]:
-    """A desk over the small sets, and the lines it says."""
+) -> tuple[Runs, list[str]]:
+    """A runs over the small sets, and the lines it says."""
     said: list[str] = []
     seconds = dict.fromkeys(SIZES, 3.0)
     scale = replace(FULL if full else SMALL, seconds=seconds)
     sets = SmallSets(scale, None, said.append)
-    return Desk(scale, sets, Models(given), folder / "out", said.append), said
+    return Runs(scale, sets, Models(given), folder / "out", said.append), said
 
 
 # --- weights ------------------------------------------------------------------------
@@ -108,8 +108,8 @@ def new_desk(
 
 def test_rows_without_weights_wait_for_them_by_name(tmp_path: Path) -> None:
     """Nothing is run and nothing is made up."""
-    desk, said = new_desk(tmp_path)
-    page = grids.ablation(desk)
+    runs, said = new_desk(tmp_path)
+    page = grids.ablation(runs)
     assert len(page.records) == 24 * 4
     names = {
         record["status"].removeprefix("waits for weights: ") for record in page.records
@@ -125,8 +125,8 @@ def test_weights_that_appear_are_picked_up(
     """A model of that name among the shipped ones fills its row."""
     shipped = {"city-psi": folders["city-psi"]}
     monkeypatch.setattr(variants, "shipped", lambda: shipped)
-    desk, _ = new_desk(tmp_path)
-    rows = [r for r in grids.main_a(desk).records if r["weights"] == "city-psi"]
+    runs, _ = new_desk(tmp_path)
+    rows = [r for r in grids.main_a(runs).records if r["weights"] == "city-psi"]
     assert len(rows) == 4
     assert all(row["status"] == "run here" for row in rows)
 
@@ -147,12 +147,12 @@ def test_every_decoding_and_both_fleets_give_judged_answers(
     tmp_path: Path, folders: dict[str, Path]
 ) -> None:
     """Gaps are of feasible routes, and two fleets are never worse than one."""
-    desk, _ = new_desk(tmp_path, folders)
+    runs, _ = new_desk(tmp_path, folders)
     for assign in ("exact", "sparse", "hard"):
         one = Task("constant", 100, Recipe(model="city-psi", assign=assign))
         two = replace(one, recipe=replace(one.recipe, fleet="best"))
-        desk.run([one, two])
-        first, second = desk.result(one), desk.result(two)
+        runs.run([one, two])
+        first, second = runs.result(one), runs.result(two)
         assert isinstance(first, Measured)
         assert isinstance(second, Measured)
         assert len(first.gaps) == COUNT
@@ -167,9 +167,9 @@ def test_decoding_is_the_papers(
     """Customers are scored at the decoded seeds only: `solve` moves them, this not."""
     moved = lambda *_: pytest.fail("the seeds were moved")  # noqa: E731
     monkeypatch.setattr(neural, "centres", moved)
-    desk, _ = new_desk(tmp_path, folders)
-    desk.run([EXACT])
-    assert isinstance(desk.result(EXACT), Measured)
+    runs, _ = new_desk(tmp_path, folders)
+    runs.run([EXACT])
+    assert isinstance(runs.result(EXACT), Measured)
 
 
 def test_nothing_of_ours_is_in_the_printed_decoding(
@@ -188,7 +188,7 @@ def test_nothing_of_ours_is_in_the_printed_decoding(
     monkeypatch.setattr(highs, "solve_binary", spy)
     monkeypatch.setattr(highs.Case, "quick", lambda *_: pytest.fail("fast answer"))
     weights = variants.Weights("any", str(tmp_path / "any"), "")
-    found = shots.decode(day, Recipe(model="any", assign="exact"), weights, 30.0)
+    found = method_runs.decode(day, Recipe(model="any", assign="exact"), weights, 30.0)
     assert found is not None
     assert warm
     assert all(point is None for point in warm)
@@ -213,43 +213,43 @@ def test_without_an_assignment_there_is_no_answer(
 ) -> None:
     """Our repair answers for `solve`, never for the paper's decodings."""
     monkeypatch.setattr(highs, "solve_binary", lambda *_: MipAnswer(Claim.STOPPED))
-    desk, _ = new_desk(tmp_path, folders)
-    desk.run([EXACT])
-    result = desk.result(EXACT)
+    runs, _ = new_desk(tmp_path, folders)
+    runs.run([EXACT])
+    result = runs.result(EXACT)
     assert isinstance(result, Measured)
     assert not result.gaps
-    assert {shot.reason for _, shot in result.pairs} == {"no feasible routes in time"}
+    assert {run.reason for _, run in result.pairs} == {"no feasible routes in time"}
 
 
 def test_an_answer_the_judge_refuses_is_no_answer(
     tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cell says that nothing was solved, and the row why."""
-    desk, _ = new_desk(tmp_path, folders)
-    decode = shots.decode
+    runs, _ = new_desk(tmp_path, folders)
+    decode = method_runs.decode
 
-    def lose_a_customer(*args: object) -> shots.Decoding:
+    def lose_a_customer(*args: object) -> method_runs.Decoding:
         found = decode(*args)  # type: ignore[arg-type]  # passed through
         assert found is not None
         return replace(found, solution=Solution(found.solution.routes[1:]))
 
-    monkeypatch.setattr(shots, "decode", lose_a_customer)
-    desk.run([EXACT])
-    result = desk.result(EXACT)
+    monkeypatch.setattr(method_runs, "decode", lose_a_customer)
+    runs.run([EXACT])
+    result = runs.result(EXACT)
     assert isinstance(result, Measured)
     assert not result.gaps
     assert grids.ours(result) == "no answer"
-    assert all("no visit" in shot.reason for _, shot in result.pairs)
+    assert all("no visit" in run.reason for _, run in result.pairs)
 
 
 def test_what_was_run_is_not_run_again(
     tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables share their runs, and a second call only reads."""
-    desk, _ = new_desk(tmp_path, folders)
-    desk.run([EXACT])
-    first = desk.result(EXACT)
-    monkeypatch.setattr(desk_module, "shoot", lambda *_: pytest.fail("run again"))
+    runs, _ = new_desk(tmp_path, folders)
+    runs.run([EXACT])
+    first = runs.result(EXACT)
+    monkeypatch.setattr(desk_module, "run_method", lambda *_: pytest.fail("run again"))
     again, said = new_desk(tmp_path, folders)
     again.run([EXACT])
     second = again.result(EXACT)
@@ -259,30 +259,30 @@ def test_what_was_run_is_not_run_again(
     assert not said
 
 
-def interrupting(after: int) -> Callable[..., Shot]:
-    """A shot that is Ctrl-C after so many real ones."""
+def interrupting(after: int) -> Callable[..., MethodRun]:
+    """A run that is Ctrl-C after so many real ones."""
     left = [after]
 
-    def shoot(*args: object) -> Shot:
+    def run_method(*args: object) -> MethodRun:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        return shots.shoot(*args)  # type: ignore[arg-type]  # passed through
+        return method_runs.run_method(*args)  # type: ignore[arg-type]  # passed through
 
-    return shoot
+    return run_method
 
 
 def test_ctrl_c_leaves_what_is_finished(
     tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finished cells are printed, the others say how far they are, and it goes on."""
-    monkeypatch.setattr(desk_module, "shoot", interrupting(COUNT + 1))
-    desk, _ = new_desk(tmp_path, folders)
-    page = grids.main_a(desk)
-    assert desk.interrupted
+    monkeypatch.setattr(desk_module, "run_method", interrupting(COUNT + 1))
+    runs, _ = new_desk(tmp_path, folders)
+    page = grids.main_a(runs)
+    assert runs.interrupted
     status = [r["status"] for r in page.records if r["weights"] == "city-psi"]
     assert status == ["run here", f"not finished: 1 of {COUNT}", *["not run yet"] * 2]
-    monkeypatch.setattr(desk_module, "shoot", shots.shoot)
+    monkeypatch.setattr(desk_module, "run_method", method_runs.run_method)
     again, _ = new_desk(tmp_path, folders)
     status = [r["status"] for r in grids.main_a(again).records]
     assert status.count("run here") == 4
@@ -292,8 +292,8 @@ def test_full_says_its_hours_first_and_what_they_stand_on(
     tmp_path: Path, folders: dict[str, Path]
 ) -> None:
     """First by the limits, then measured on the first instances."""
-    desk, said = new_desk(tmp_path, folders, full=True)
-    desk.run([EXACT])
+    runs, said = new_desk(tmp_path, folders, full=True)
+    runs.run([EXACT])
     told = [line for line in said if line.startswith("full:")]
     assert "stated: their time limits" in told[0]
     assert "measured on the first instance" in told[1]
@@ -330,8 +330,8 @@ def test_standard_capacity_asks_for_references_of_its_own() -> None:
 
 def test_published_rows_are_marked_with_their_source(tmp_path: Path) -> None:
     """Every row of the paper is there; those we do not run say so."""
-    desk, _ = new_desk(tmp_path)
-    page = grids.main_b(desk)
+    runs, _ = new_desk(tmp_path)
+    page = grids.main_b(runs)
     published = {r["method"] for r in page.records if r["status"] == grids.PUBLISHED}
     assert {"LKH-3", "POMO greedy", "BQ greedy", "LEHD greedy"} <= published
     assert {"TAM-LKH3", "GLOP-LKH3", "Neural Cap. Cluster (128)"} <= published
@@ -346,11 +346,11 @@ def test_precision_and_recall_are_counted_as_defined(
     tmp_path: Path, folders: dict[str, Path]
 ) -> None:
     """Recall falls with the threshold, and no more edges are right than kept."""
-    desk, _ = new_desk(tmp_path, folders)
-    page = plans.plan(desk)
+    runs, _ = new_desk(tmp_path, folders)
+    page = plans.plan(runs)
     lines = [
         json.loads(x)
-        for x in (desk.folder / "plans.jsonl").read_text().split("\n")[:-1]
+        for x in (runs.folder / "plans.jsonl").read_text().split("\n")[:-1]
     ]
     assert len(lines) == 2 * COUNT
     for line in lines:
@@ -366,12 +366,12 @@ def test_histogram_and_pictures_of_small_days(
 ) -> None:
     """Everybody alone is beaten by anyone, with fewer vehicles: the cause is K."""
     monkeypatch.setattr(pictures_module, "EACH", 1)
-    desk, _ = new_desk(tmp_path, {"city-psi": folders["city-psi"]})
-    *found, waiting = histogram(desk).records
+    runs, _ = new_desk(tmp_path, {"city-psi": folders["city-psi"]})
+    *found, waiting = histogram(runs).records
     assert [record["beat"] for record in found] == [COUNT, COUNT]
     assert [record["same_k"] for record in found] == [0, 0]
     assert waiting["status"] == "waits for weights: general"
-    page = pictures(desk)
+    page = pictures(runs)
     assert [r.get("cause") for r in page.records] == ["best", OTHER_K] * 2 + [None]
     assert all(path.exists() for path in page.pictures)
     assert len(page.pictures) == 4
@@ -383,8 +383,8 @@ def test_looser_mip_gaps_are_rows_of_their_own(
     """Each limit is run and says which gap was proven."""
     monkeypatch.setattr(mip_module, "SIZES", {"small": (200,)})
     monkeypatch.setattr(mip_module, "LIMITS", {"small": (0.16, 0.001)})
-    desk, _ = new_desk(tmp_path, folders)
-    page = mip_module.mip_gap(desk)
+    runs, _ = new_desk(tmp_path, folders)
+    page = mip_module.mip_gap(runs)
     run = [r for r in page.records if r["status"] == "run here"]
     assert {r["mip_gap_limit"] for r in run} == {0.16, 0.001}
     for record in run:
@@ -411,8 +411,8 @@ def test_causes_are_told_apart() -> None:
 
 def test_files_hold_what_the_table_shows(tmp_path: Path) -> None:
     """CSV and JSON have a record per cell; the text says once what a row waits for."""
-    desk, _ = new_desk(tmp_path)
-    page = grids.main_a(desk)
+    runs, _ = new_desk(tmp_path)
+    page = grids.main_a(runs)
     paths = write_page(tmp_path / "files", page)
     document = json.loads(paths[2].read_text())
     rows = list(csv.DictReader(paths[1].open()))

@@ -59,8 +59,8 @@ def paper(
     so. Writes TABLE.txt, .csv, .json and pictures into --out. Nothing is lost by
     Ctrl-C: what is finished is printed and kept, and the same command goes on.
     """
-    from clusterfirst.evidence.paper.desk import Desk
     from clusterfirst.evidence.paper.instances import Sets, scale_of
+    from clusterfirst.evidence.paper.runs import Runs
     from clusterfirst.evidence.paper.tables import TABLES
     from clusterfirst.evidence.paper.variants import Models
 
@@ -70,19 +70,19 @@ def paper(
             rule = f"one of {', '.join([*TABLES, ALL])}"
             raise InputError(Problem("E404", "TABLE", name, rule))
     size = scale_of(scale, instances)
-    desk = Desk(size, Sets(size, data, say), Models(_folders(model)), out, say)
+    runs = Runs(size, Sets(size, data, say), Models(_folders(model)), out, say)
     pages: list[Page] = []
     try:
         for name in wanted:
-            if desk.interrupted:
+            if runs.interrupted:
                 break
-            pages.append(TABLES[name](desk))
+            pages.append(TABLES[name](runs))
             _deliver(pages[-1], out, as_json)
     except KeyboardInterrupt:  # outside the runs, which see to it themselves
-        desk.interrupted = True
+        runs.interrupted = True
     if as_json:
         emit_json({"results": [page.document() for page in pages]})
-    if desk.interrupted:
+    if runs.interrupted:
         say(f"what is finished is kept in {out}; the same command goes on from there")
         return INTERRUPTED
     return 0

@@ -247,7 +247,7 @@ def _fall_back(state: SearchState, options: SolveOptions, whole: Deadline) -> No
         f"{given}; give it more by --time-limit"
     )
     state.notes.append(note)
-    state.details["instead"] = note
+    state.details["fallback"] = note
 
 
 def _better_tours(state: SearchState, deadline: Deadline) -> None:

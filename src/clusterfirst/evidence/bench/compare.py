@@ -194,19 +194,19 @@ def _one_by_one(
 ) -> Iterator[Found]:
     """On this machine: one method at a time, on the cores asked for."""
     failed: set[str] = set()
-    with Crew(options) as crew:
+    with WarmProcesses(options) as processes:
         for case, key in todo:
             if key.method in failed:
                 yield case, key, None
                 continue
             try:
-                yield case, key, crew.run(case, key)
+                yield case, key, processes.run(case, key)
             except InputError as error:
                 failed.add(key.method)
                 yield case, key, error
 
 
-class Crew:
+class WarmProcesses:
     """One process per method and core, kept warm between runs."""
 
     def __init__(self, options: BenchOptions) -> None:
@@ -268,7 +268,7 @@ class Crew:
             return Answer(None, key.limit, reason=str(failure))
         return found
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WarmProcesses:
         return self
 
     def __exit__(

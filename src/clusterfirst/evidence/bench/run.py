@@ -139,7 +139,7 @@ def answer(run: Run) -> Answer:
                 model=method.weights(run.model),
             )
             result = solve(run.instance, options)
-            routes, reason = result.solution, result.details.get("instead", "")
+            routes, reason = result.solution, result.details.get("fallback", "")
             if reason and not method.polish:
                 routes = None  # somebody else's answer is not this method's
     except ClusterfirstError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from clusterfirst.evidence.paper import printed
-from clusterfirst.evidence.paper.desk import Desk, Measured, Result, Task
+from clusterfirst.evidence.paper.method_runs import NEURAL, Recipe
 from clusterfirst.evidence.paper.page import (
     Page,
     Record,
@@ -20,7 +20,7 @@ from clusterfirst.evidence.paper.page import (
     number,
 )
 from clusterfirst.evidence.paper.printed import SIZES, GridLine, Printed
-from clusterfirst.evidence.paper.shots import NEURAL, Recipe
+from clusterfirst.evidence.paper.runs import Measured, Result, Runs, Task
 from clusterfirst.evidence.paper.variants import (
     GENERAL,
     INPUTS,
@@ -73,9 +73,9 @@ class Grid:
     notes: tuple[str, ...] = ()
 
 
-def build(desk: Desk, grid: Grid) -> Page:
+def build(runs: Runs, grid: Grid) -> Page:
     """Run what is missing and put printed and measured side by side."""
-    desk.run([row.tasks[s] for row in grid.rows for s in grid.sizes if s in row.tasks])
+    runs.run([row.tasks[s] for row in grid.rows for s in grid.sizes if s in row.tasks])
     page = Page(grid.name, grid.title)
     cells: list[tuple[str, ...]] = []
     models: dict[str, None] = {}
@@ -86,7 +86,7 @@ def build(desk: Desk, grid: Grid) -> Page:
         said = PUBLISHED  # what stands in the row already: reasons are given once
         for size in grid.sizes:
             task = row.tasks.get(size)
-            result = PUBLISHED if task is None else desk.result(task)
+            result = PUBLISHED if task is None else runs.result(task)
             results.append(result)
             line.append(_cell(row, size, "" if result == said else ours(result)))
             said = result if isinstance(result, str) else said
@@ -102,9 +102,9 @@ def build(desk: Desk, grid: Grid) -> Page:
     sizes = tuple(f"N = {size}" for size in grid.sizes)
     page.sections = [Section((*grid.head, *sizes), cells)]
     page.notes = [HOW_TO_READ, *grid.notes, *_sources(grid.rows)]
-    page.notes += conditions(desk, results)
+    page.notes += conditions(runs, results)
     page.notes += [f"sets: {'; '.join(references)}"] if references else []
-    page.notes += [desk.models.about(name) for name in models]
+    page.notes += [runs.models.about(name) for name in models]
     return page
 
 
@@ -183,7 +183,7 @@ def _sources(rows: Iterable[Row]) -> list[str]:
 # --- the tables -----------------------------------------------------------------------
 
 
-def main_a(desk: Desk) -> Page:
+def main_a(runs: Runs) -> Page:
     """Main results (a): constant capacity, the paper's best decoding of each cell."""
     rows = []
     for name, cells in printed.MAIN_A.items():
@@ -201,20 +201,20 @@ def main_a(desk: Desk) -> Page:
         "the numbers are those of Ψ without BCE in its one-layer table, where (x, y) "
         "without BCE has 5.68, 6.44, 7.42 and 7.31",
     )
-    return build(desk, Grid("main-a", title, ("model",), rows, notes=notes))
+    return build(runs, Grid("main-a", title, ("model",), rows, notes=notes))
 
 
-def main_b(desk: Desk) -> Page:
+def main_b(runs: Runs) -> Page:
     """Main results (b): CVRP100."""
     title = "Main results (b): the public set CVRP100"
     rows = _comparison_rows(printed.ONLY_FOUR_SIZES)
-    return build(desk, _public_grid("main-b", title, rows, SIZES[:1]))
+    return build(runs, _public_grid("main-b", title, rows, SIZES[:1]))
 
 
-def sizes(desk: Desk) -> Page:
+def sizes(runs: Runs) -> Page:
     """The comparison on four sizes of the public sets."""
     title = "Comparison on the public sets, N = 100 to 1000"
-    return build(desk, _public_grid("sizes", title, _comparison_rows(()), SIZES))
+    return build(runs, _public_grid("sizes", title, _comparison_rows(()), SIZES))
 
 
 def _public_grid(
@@ -240,33 +240,33 @@ def _comparison_rows(without: Sequence[str]) -> list[Row]:
     return rows
 
 
-def one_layer(desk: Desk) -> Page:
+def one_layer(runs: Runs) -> Page:
     """The table of single-layer models."""
     title = "Single-layer models: one Seed and one Clustering layer"
     rows = [_switched(line, one_layer=True) for line in printed.one_layer()]
     head = ("capacity", "input", "BCE", "decoding", "fleet")
-    return build(desk, Grid("one-layer", title, head, rows))
+    return build(runs, Grid("one-layer", title, head, rows))
 
 
-def ablation(desk: Desk) -> Page:
+def ablation(runs: Runs) -> Page:
     """Psi or (x, y), with and without BCE, three decodings, two capacities."""
     title = "Ablation: input, loss and decoding at constant and standard capacity"
     rows = [_switched(line, one_layer=False) for line in printed.ablation()]
     head = ("capacity", "input", "BCE", "decoding", "fleet")
-    return build(desk, Grid("ablation", title, head, rows))
+    return build(runs, Grid("ablation", title, head, rows))
 
 
-def fleet(desk: Desk) -> Page:
+def fleet(runs: Runs) -> Page:
     """K_min against the best of K_min and K_min + 1; one-layer models below."""
     title = "Fleet: K_min against the best of K_min and K_min + 1"
     rows = [_switched(line, one_layer=False) for line in printed.fleet()]
     for variant in ONE_LAYER:
-        if desk.models.find(variant.name) is None:
+        if runs.models.find(variant.name) is None:
             continue  # the paper does not print these: no row waits for them
         same = (line for line in printed.fleet() if _is(line, variant))
         rows += [_switched(line, one_layer=True, shown=False) for line in same]
     head = ("capacity", "input", "BCE", "decoding", "fleet")
-    return build(desk, Grid("fleet", title, head, rows))
+    return build(runs, Grid("fleet", title, head, rows))
 
 
 def _is(line: GridLine, variant: Variant) -> bool:
@@ -288,7 +288,7 @@ def _switched(line: GridLine, *, one_layer: bool, shown: bool = True) -> Row:
     return Row(labels, line.printed if shown else {}, tasks)
 
 
-def sweep(desk: Desk) -> Page:
+def sweep(runs: Runs) -> Page:
     """Sweep on the public sets and on days with a central depot."""
     _, on_public = printed.comparison()["Sweep-LKH3"]
     rows = [
@@ -302,7 +302,7 @@ def sweep(desk: Desk) -> Page:
         "its question was whether 5.2 % at N = 1000 is Sweep's or its reference's; "
         "ours there is against the reference named below",
     )
-    return build(desk, Grid("sweep", title, ("set",), rows, notes=notes))
+    return build(runs, Grid("sweep", title, ("set",), rows, notes=notes))
 
 
 def _sweep_row(label: str, kind: str, figures: dict[int, Printed]) -> Row:

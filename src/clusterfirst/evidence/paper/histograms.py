@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clusterfirst.evidence.bench.sets import Case
-from clusterfirst.evidence.paper.desk import Desk, Measured, Result, Task
+from clusterfirst.evidence.paper.method_runs import Recipe
 from clusterfirst.evidence.paper.page import Page, Record, Section, conditions, number
 from clusterfirst.evidence.paper.printed import BEAT_LKH3, WORST_200
-from clusterfirst.evidence.paper.shots import Recipe
+from clusterfirst.evidence.paper.runs import Measured, Result, Runs, Task
 from clusterfirst.evidence.paper.variants import GENERAL
 from clusterfirst.files.picture import FAINT, INK, PALETTE, write_figure
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
 TIE = 1e-6  # per cent: a smaller gap is the reference's own solution
 
 
-def tasks(desk: Desk) -> dict[str, Task]:
+def tasks(runs: Runs) -> dict[str, Task]:
     """The three sets of the paper's histograms, exact decoding at K_min."""
-    city = Recipe(model=desk.models.city_model(), assign="exact")
+    city = Recipe(model=runs.models.city_model(), assign="exact")
     general = Recipe(model=GENERAL, assign="exact")
     return {
         "city N = 100": Task("constant", 100, city),
@@ -36,11 +36,11 @@ def tasks(desk: Desk) -> dict[str, Task]:
     }
 
 
-def histogram(desk: Desk) -> Page:
+def histogram(runs: Runs) -> Page:
     """Gaps, instances that beat the reference, and the share with its K."""
-    wanted = tasks(desk)
-    desk.run(list(wanted.values()))
-    results = {name: desk.result(task) for name, task in wanted.items()}
+    wanted = tasks(runs)
+    runs.run(list(wanted.values()))
+    results = {name: runs.result(task) for name, task in wanted.items()}
     says = {"CVRP100": BEAT_LKH3, "city N = 200": WORST_200}
     page = Page("histogram", "How the gaps of exact decoding are spread")
     rows = []
@@ -52,15 +52,15 @@ def histogram(desk: Desk) -> Page:
         rows.append((name, *shown, says.get(name, ""), status))
     head = ("set", *_COLUMNS.values(), "printed", "status")
     page.sections = [Section(head, rows)]
-    page.notes = ["gaps in %", *conditions(desk, results.values())]
+    page.notes = ["gaps in %", *conditions(runs, results.values())]
     measured = {n: r for n, r in results.items() if isinstance(r, Measured)}
     for name, result in measured.items():
         about = result.bench_set.references or "no references yet"
         page.notes.append(f"{name}: {result.task.recipe}, against {about}")
     weights = dict.fromkeys(r.task.recipe.model for r in measured.values())
-    page.notes += [desk.models.about(name) for name in weights]
+    page.notes += [runs.models.about(name) for name in weights]
     if any(result.gaps for result in measured.values()):
-        page.pictures = [desk.folder / "histogram.png"]
+        page.pictures = [runs.folder / "histogram.png"]
         write_figure(page.pictures[0], lambda: _figure(measured))
     return page
 
@@ -105,9 +105,9 @@ def _record(name: str, result: Result) -> Record:
 
 def same_fleet(result: Measured, place: int) -> bool | None:
     """Whether our number of vehicles equals the reference's; None: not known."""
-    case, shot = result.pairs[place]
+    case, run = result.pairs[place]
     vehicles = reference_fleet(case)
-    return None if vehicles is None else shot.vehicles == vehicles
+    return None if vehicles is None else run.vehicles == vehicles
 
 
 def reference_fleet(case: Case) -> int | None:

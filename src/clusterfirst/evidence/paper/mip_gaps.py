@@ -10,11 +10,11 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from clusterfirst.evidence.paper.desk import Desk, Measured, Result, Task
 from clusterfirst.evidence.paper.grids import measured_record, ours
+from clusterfirst.evidence.paper.method_runs import Recipe
 from clusterfirst.evidence.paper.page import Page, Section, conditions, number
 from clusterfirst.evidence.paper.printed import MIP_SAYS
-from clusterfirst.evidence.paper.shots import Recipe
+from clusterfirst.evidence.paper.runs import Measured, Result, Runs, Task
 from clusterfirst.evidence.paper.variants import ONE_LAYER, SIX_LAYERS
 from clusterfirst.files.picture import FAINT, PALETTE, write_figure
 
@@ -29,11 +29,11 @@ SIZES = {"small": (200, 1000), "full": (1000,)}
 PATIENCE = {"small": 4.0, "full": 1.0}  # HiGHS needs more than Gurobi on 16 cores
 
 
-def mip_gap(desk: Desk) -> Page:
+def mip_gap(runs: Runs) -> Page:
     """Final gap against MIP gap limit, with seconds per instance."""
-    scale = desk.scale.name
+    scale = runs.scale.name
     names = [variant.name for variant in SIX_LAYERS]
-    names += [v.name for v in ONE_LAYER if desk.models.find(v.name) is not None]
+    names += [v.name for v in ONE_LAYER if runs.models.find(v.name) is not None]
     tasks = {
         (name, size, limit): Task(
             "constant",
@@ -44,8 +44,8 @@ def mip_gap(desk: Desk) -> Page:
         for size in SIZES[scale]
         for limit in LIMITS[scale]
     }
-    desk.run(list(tasks.values()))
-    results = {key: desk.result(task) for key, task in tasks.items()}
+    runs.run(list(tasks.values()))
+    results = {key: runs.result(task) for key, task in tasks.items()}
     page = Page("mip-gap", "Final gap against the MIP gap limit of the assignment")
     rows: list[tuple[str, ...]] = []
     for (name, size, limit), result in results.items():
@@ -63,14 +63,14 @@ def mip_gap(desk: Desk) -> Page:
         )
     head = ("model", "N", "MIP limit %", "gap % · set · s each", "MIP gap reached")
     page.sections = [Section(head, rows)]
-    page.notes = [MIP_SAYS, *conditions(desk, results.values())]
+    page.notes = [MIP_SAYS, *conditions(runs, results.values())]
     page.notes.append(
         f"here an instance may take {PATIENCE[scale]:g} times the usual seconds"
     )
-    here = [name for name in names if desk.models.find(name) is not None]
-    page.notes += [desk.models.about(name) for name in here]
+    here = [name for name in names if runs.models.find(name) is not None]
+    page.notes += [runs.models.about(name) for name in here]
     if any(isinstance(result, Measured) for result in results.values()):
-        page.pictures = [desk.folder / "mip-gap.png"]
+        page.pictures = [runs.folder / "mip-gap.png"]
         write_figure(page.pictures[0], lambda: _figure(results))
     return page
 

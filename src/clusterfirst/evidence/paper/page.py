@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterfirst import __version__
-from clusterfirst.evidence.paper.desk import Desk, Measured, Result
+from clusterfirst.evidence.paper.runs import Measured, Result, Runs
 from clusterfirst.files import write_json, write_text
 from clusterfirst.files.atomic import make_folder
 
@@ -71,9 +71,9 @@ def clock(seconds: float | None) -> str:
     return f"{seconds:.2g}s" if seconds < 10 else f"{seconds:.0f}s"
 
 
-def conditions(desk: Desk, results: Iterable[Result]) -> list[str]:
+def conditions(runs: Runs, results: Iterable[Result]) -> list[str]:
     """What every figure of ours stands on."""
-    scale = desk.scale
+    scale = runs.scale
     counts = ", ".join(f"{count} at N = {size}" for size, count in scale.counts.items())
     limits = "/".join(f"{seconds:g}" for seconds in scale.seconds.values())
     lines = [
@@ -84,16 +84,16 @@ def conditions(desk: Desk, results: Iterable[Result]) -> list[str]:
         "on 16 cores with Gurobi; per instance = that time / (instances / 16)",
     ]
     found = [result for result in results if isinstance(result, Measured)]
-    rates = sorted(shot.gflops for part in found for _, shot in part.pairs)
+    rates = sorted(run.gflops for part in found for _, run in part.pairs)
     if rates:
         lines.append(
             f"fp32 matmul beside the runs: median {statistics.median(rates):.0f}, "
             f"{rates[0]:.0f} to {rates[-1]:.0f} GFLOP/s"
         )
     cores = os.cpu_count() or 1
-    if desk.load > cores / 2:
+    if runs.load > cores / 2:
         lines.append(
-            f"the machine was BUSY (load average {desk.load:.0f} on {cores} cores): "
+            f"the machine was BUSY (load average {runs.load:.0f} on {cores} cores): "
             "times are upper bounds, and limits cut assignments off"
         )
     return lines

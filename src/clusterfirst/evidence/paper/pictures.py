@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clusterfirst.evidence.bench.sets import Case
-from clusterfirst.evidence.paper.desk import Desk, Measured
 from clusterfirst.evidence.paper.histograms import reference_fleet, tasks
+from clusterfirst.evidence.paper.method_runs import allowed, decode
 from clusterfirst.evidence.paper.page import Page, Section, conditions, number
-from clusterfirst.evidence.paper.shots import allowed, decode
+from clusterfirst.evidence.paper.runs import Measured, Runs
 from clusterfirst.evidence.paper.variants import Weights
 from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.picture import INK, draw_map, route_looks, write_figure
@@ -45,27 +45,27 @@ class Scene:
     cause: str
 
 
-def pictures(desk: Desk) -> Page:
+def pictures(runs: Runs) -> Page:
     """Draw the extremes of each histogram."""
     page = Page("pictures", "The best and the worst instances, by cause")
-    wanted = tasks(desk)
-    desk.run(list(wanted.values()))
+    wanted = tasks(runs)
+    runs.run(list(wanted.values()))
     rows: list[tuple[str, ...]] = []
-    results = {name: desk.result(task) for name, task in wanted.items()}
+    results = {name: runs.result(task) for name, task in wanted.items()}
     for name, result in results.items():
         if isinstance(result, str):
             rows.append((name, "-", "-", "-", "-", result))
             page.records.append({"set": name, "status": result})
             continue
-        weights = desk.models.find(result.task.recipe.model)
+        weights = runs.models.find(result.task.recipe.model)
         assert weights is not None
         drawn: dict[str, int] = {}
         for scene in scenes(result):
             drawn[scene.cause] = drawn.get(scene.cause, 0) + 1
             path = ""
-            if drawn[scene.cause] <= EACH and not desk.interrupted:
-                path = _draw(desk, scene, weights, result)
-                page.pictures += [desk.folder / path] if path else []
+            if drawn[scene.cause] <= EACH and not runs.interrupted:
+                path = _draw(runs, scene, weights, result)
+                page.pictures += [runs.folder / path] if path else []
             known = reference_fleet(scene.case)
             theirs = "-" if known is None else str(known)
             fleets = f"{scene.vehicles} / {theirs}"
@@ -89,7 +89,7 @@ def pictures(desk: Desk) -> Page:
         f"the {EACH} best and the {WORST} worst of each set, at most {EACH} pictures "
         f"of a cause; a short route near the depot has at most {FEW_STOPS} stops, none "
         f"farther than {NEAR:g} of the routes' median reach",
-        *conditions(desk, results.values()),
+        *conditions(runs, results.values()),
     ]
     return page
 
@@ -107,10 +107,10 @@ def scenes(result: Measured) -> list[Scene]:
 
 
 def _scene(result: Measured, place: int, cause: str) -> Scene:
-    case, shot = result.pairs[place]
-    assert shot.vehicles is not None
-    why = cause or cause_of(case, shot.vehicles)
-    return Scene(case, result.gaps[place], shot.vehicles, why)
+    case, run = result.pairs[place]
+    assert run.vehicles is not None
+    why = cause or cause_of(case, run.vehicles)
+    return Scene(case, result.gaps[place], run.vehicles, why)
 
 
 def cause_of(case: Case, vehicles: int) -> str:
@@ -132,18 +132,18 @@ def cause_of(case: Case, vehicles: int) -> str:
     return SHORT if any(short) else NEITHER
 
 
-def _draw(desk: Desk, scene: Scene, weights: Weights, result: Measured) -> str:
+def _draw(runs: Runs, scene: Scene, weights: Weights, result: Measured) -> str:
     """Decode again, draw, and return the path below the folder of the results."""
     recipe = result.task.recipe
-    limit = allowed(recipe, desk.scale.seconds[result.task.size])
+    limit = allowed(recipe, runs.scale.seconds[result.task.size])
     decoded = decode(scene.case.instance, recipe, weights, limit)
     if decoded is None:
         return ""
     kind = scene.cause.replace(" ", "-").lower()
     name = f"{result.task.kind}-{kind}-{scene.case.instance.name}.png"
-    make_folder(desk.folder / "pictures")
+    make_folder(runs.folder / "pictures")
     ours = decoded.solution
-    write_figure(desk.folder / "pictures" / name, lambda: _figure(scene, ours, weights))
+    write_figure(runs.folder / "pictures" / name, lambda: _figure(scene, ours, weights))
     return f"pictures/{name}"
 
 

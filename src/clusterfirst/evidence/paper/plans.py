@@ -16,10 +16,10 @@ import numpy as np
 
 from clusterfirst.evidence.bench.rows import LinesFile
 from clusterfirst.evidence.bench.sets import Case
-from clusterfirst.evidence.paper.desk import Desk, Task
+from clusterfirst.evidence.paper.method_runs import Recipe, allowed, decode
 from clusterfirst.evidence.paper.page import Page, Section, conditions, number
 from clusterfirst.evidence.paper.printed import PLAN_SAYS
-from clusterfirst.evidence.paper.shots import Recipe, allowed, decode
+from clusterfirst.evidence.paper.runs import Runs, Task
 from clusterfirst.evidence.paper.variants import Weights
 from clusterfirst.files.picture import FAINT, PALETTE, write_figure
 from clusterfirst.networks.plan import transport_plan
@@ -43,18 +43,18 @@ class Kept:
     right: list[int]
 
 
-def plan(desk: Desk) -> Page:
+def plan(runs: Runs) -> Page:
     """Precision and recall of the transport plan against thresholds."""
     page = Page("plan", "Transport plan against the exact assignment, by threshold")
-    name = desk.models.city_model()
+    name = runs.models.city_model()
     curves: dict[int, list[Kept]] = {}
     waiting: dict[int, str] = {}
     for size in SIZES:
         recipe = Recipe(model=name, assign="exact")
         task = Task("constant", size, recipe)
-        waiting[size] = desk.reason(task)
+        waiting[size] = runs.reason(task)
         if not waiting[size]:
-            curves[size] = _counted(desk, task)
+            curves[size] = _counted(runs, task)
     rows = []
     for place, threshold in enumerate(THRESHOLDS):
         line = [f"{threshold:g}"]
@@ -79,29 +79,29 @@ def plan(desk: Desk) -> Page:
         "per cent; kept: edges per customer",
         *(f"N = {size}: {why}" for size, why in waiting.items() if why),
         *(f"N = {size}: {len(found)} instances" for size, found in curves.items()),
-        *conditions(desk, ()),
+        *conditions(runs, ()),
     ]
     if any(curves.values()):
-        page.notes.append(desk.models.about(name))
-        page.pictures = [desk.folder / "plan.png"]
+        page.notes.append(runs.models.about(name))
+        page.pictures = [runs.folder / "plan.png"]
         write_figure(page.pictures[0], lambda: _figure(curves))
     return page
 
 
-def _counted(desk: Desk, task: Task) -> list[Kept]:
+def _counted(runs: Runs, task: Task) -> list[Kept]:
     """Count on every instance of a set; what was counted before is read."""
-    weights = desk.models.find(task.recipe.model)
+    weights = runs.models.find(task.recipe.model)
     assert weights is not None
-    file = LinesFile(desk.folder / "plans.jsonl", Kept)
-    limit = allowed(task.recipe, desk.scale.seconds[task.size])
+    file = LinesFile(runs.folder / "plans.jsonl", Kept)
+    limit = allowed(task.recipe, runs.scale.seconds[task.size])
     same = (weights.digest, limit)
     known = {k.digest: k for k in file.read() if (k.weights, k.seconds_allowed) == same}
-    cases = desk.sets.get(task.kind, task.size).cases
+    cases = runs.sets.get(task.kind, task.size).cases
 
     todo = [case for case in cases if case.digest not in known]
 
     def count_the_rest() -> None:
-        desk.tell_hours(str(task), limit * len(todo), "stated: its time limit")
+        runs.tell_hours(str(task), limit * len(todo), "stated: its time limit")
         start = time.perf_counter()
         for done, case in enumerate(todo):
             found = _count(case, task.recipe, weights, limit)
@@ -110,9 +110,9 @@ def _counted(desk: Desk, task: Task) -> list[Kept]:
                 known[case.digest] = found
             if done == 0:
                 left = (time.perf_counter() - start) * (len(todo) - 1)
-                desk.tell_hours(str(task), left, "measured on the first instance")
+                runs.tell_hours(str(task), left, "measured on the first instance")
 
-    desk.attempt(count_the_rest)
+    runs.attempt(count_the_rest)
     return [known[case.digest] for case in cases if case.digest in known]
 
 

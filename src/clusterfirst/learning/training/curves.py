@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clusterfirst.files.atomic import disk_problem, write_bytes
+from clusterfirst.files.picture import write_figure
 from clusterfirst.problem.errors import InputError
+
+if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
+    from matplotlib.figure import Figure
+
+Columns = dict[str, list[float]]
 
 
 class Curve:
@@ -45,7 +51,7 @@ class Curve:
         self.last = step
 
 
-def read_curve(path: Path) -> dict[str, list[float]]:
+def read_curve(path: Path) -> Columns:
     """Columns of a curve by name."""
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
@@ -56,13 +62,17 @@ def read_curve(path: Path) -> dict[str, list[float]]:
 
 def draw_curves(folder: Path) -> None:
     """Draw losses, accuracy and solved gap of a run folder as curve.png."""
-    from matplotlib.figure import Figure
-
     losses = read_curve(folder / "curve.csv")
     if not losses["step"]:
         return
     solved = folder / "validation.csv"
     gaps = read_curve(solved) if solved.exists() else {"passes": [], "gap": []}
+    write_figure(folder / "curve.png", lambda: _figure(losses, gaps))
+
+
+def _figure(losses: Columns, gaps: Columns) -> Figure:
+    from matplotlib.figure import Figure
+
     passes = losses["passes"]
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
@@ -74,6 +84,4 @@ def draw_curves(folder: Path) -> None:
     middle.set(title="Customers at their right seed, %", xlabel="passes")
     right.plot(gaps["passes"], [100 * g for g in gaps["gap"]], ".-", color="crimson")
     right.set(title="Solved gap, %", xlabel="passes")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=120, metadata={"Software": None})
-    write_bytes(folder / "curve.png", buffer.getvalue())
+    return figure

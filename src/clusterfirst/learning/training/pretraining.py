@@ -12,7 +12,6 @@ machine, same number of threads). The folder holds, newest always whole:
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -30,6 +29,7 @@ from torch import Tensor
 from clusterfirst.files.atomic import write_bytes, write_text
 from clusterfirst.files.json_files import write_json
 from clusterfirst.files.lock import locked
+from clusterfirst.files.picture import write_figure
 from clusterfirst.files.source import MEGABYTE, read_bytes
 from clusterfirst.learning.training.checkpoint import (
     UNREADABLE,
@@ -295,17 +295,11 @@ def _draw(city: City, run: _Run, place: Path) -> None:
     )
     figure.colorbar(shown, ax=right, label="% of the mean distance")
     right.set(title="Distance error of each location", aspect="equal")
-    _write_figure(place / "error.png", figure)
+    write_figure(place / "error.png", lambda: figure)
 
-    figure = Figure(figsize=(5.6, 5.6), layout="constrained")
-    axes = figure.subplots()
+    colours = Figure(figsize=(5.6, 5.6), layout="constrained")
+    axes = colours.subplots()
     axes.scatter(points[:, 0], points[:, 1], c=colours_of(psi), s=size)
     axes.plot(*points[0], marker="s", markersize=7, color="black")
     axes.set(title="Psi: three main directions as colours", aspect="equal")
-    _write_figure(place / "embedding.png", figure)
-
-
-def _write_figure(path: Path, figure: Any) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=140, metadata={"Software": None})
-    write_bytes(path, buffer.getvalue())
+    write_figure(place / "embedding.png", lambda: colours)

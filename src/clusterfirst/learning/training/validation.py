@@ -112,7 +112,7 @@ def solved_gap(network: Network, validation: Validation) -> SolvedGap:
 
 def _own_cost(answer: Answer) -> float:
     """The judged cost; nan where the network had no answer and another was given."""
-    if not isinstance(answer, Result) or "instead" in answer.details:
+    if not isinstance(answer, Result) or "fallback" in answer.details:
         return float("nan")
     return answer.verdict.cost
 

@@ -16,8 +16,9 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.stages.assignment.mip import BinaryProgram, MipSettings, solve_binary
+from clusterfirst.stages.routes import Routes
 
-Routes = list[list[int]]
+Lists = list[list[int]]
 WHOLE = 500  # customers up to which one program covers everything
 REGION = 300  # customers of a region above that
 MAX_NODES = 2000  # so that a solve without a deadline ends
@@ -27,14 +28,14 @@ def recombine(
     instance: Instance,
     solutions: Sequence[Sequence[Sequence[int]]],
     deadline: Deadline,
-) -> Routes:
+) -> Lists:
     """Return routes at least as good as the best of the feasible `solutions`."""
     judged = [(judge(instance, Solution(s)), s) for s in solutions]
     feasible = [(verdict.cost, s) for verdict, s in judged if verdict.feasible]
     if not feasible:
         raise ValueError("recombine needs at least one feasible solution")
     columns = _columns(instance, [s for _, s in feasible])
-    best: Routes = [list(route) for route in min(feasible, key=lambda f: f[0])[1]]
+    best: Lists = [list(route) for route in min(feasible, key=lambda f: f[0])[1]]
     for region in _regions(instance, best):
         if deadline.passed():
             break
@@ -48,19 +49,16 @@ def _columns(
     """The shortest known order of every set of customers that is a route somewhere."""
     columns: dict[frozenset[int], tuple[float, list[int]]] = {}
     for solution in solutions:
-        for route in solution:
-            key, length = frozenset(route), _length(instance, route)
+        lengths = Routes.of(solution).lengths(instance).tolist()
+        some = (route for route in solution if len(route))
+        for route, length in zip(some, lengths, strict=True):
+            key = frozenset(route)
             if key not in columns or length < columns[key][0]:
                 columns[key] = (length, list(route))
     return columns
 
 
-def _length(instance: Instance, route: Sequence[int]) -> float:
-    path = np.array([0, *route, 0])
-    return float(instance.lengths(path[:-1], path[1:]).sum())
-
-
-def _regions(instance: Instance, routes: Routes) -> list[set[int]]:
+def _regions(instance: Instance, routes: Lists) -> list[set[int]]:
     """Sets of customers, each a union of neighbouring routes of the best solution.
 
     Regions overlap: every route is the middle of one unless it lies deep in another.
@@ -89,11 +87,11 @@ def _regions(instance: Instance, routes: Routes) -> list[set[int]]:
 
 def _improve(
     instance: Instance,
-    best: Routes,
+    best: Lists,
     columns: dict[frozenset[int], tuple[float, list[int]]],
     region: set[int],
     deadline: Deadline,
-) -> Routes:
+) -> Lists:
     """Choose the best routes for the customers of whole routes inside the region."""
     inside = [route for route in best if region.issuperset(route)]
     outside = [route for route in best if not region.issuperset(route)]

@@ -47,7 +47,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class ShotKey:
+class RunKey:
     """The same key is the same run."""
 
     digest: str  # of the instance
@@ -60,7 +60,7 @@ class ShotKey:
 
 
 @dataclass(frozen=True)
-class Shot:
+class MethodRun:
     """A run and what came of it; `cost` is None where there was no valid answer."""
 
     digest: str
@@ -82,10 +82,10 @@ class Shot:
     version: str
 
     @property
-    def key(self) -> ShotKey:
+    def key(self) -> RunKey:
         """What the run is."""
-        names = [field.name for field in fields(ShotKey)]
-        return ShotKey(**{name: getattr(self, name) for name in names})
+        names = [field.name for field in fields(RunKey)]
+        return RunKey(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +104,9 @@ def allowed(recipe: Recipe, seconds: float) -> float:
 
 def key_of(
     digest: str, recipe: Recipe, weights: Weights | None, seconds: float
-) -> ShotKey:
+) -> RunKey:
     """The key under which the run is kept."""
-    return ShotKey(
+    return RunKey(
         digest,
         recipe.method,
         weights.digest if weights is not None else "",
@@ -142,9 +142,9 @@ def decode(
     return Decoding(state, solution, spent)
 
 
-def shoot(
-    instance: Instance, recipe: Recipe, key: ShotKey, weights: Weights | None
-) -> Shot:
+def run_method(
+    instance: Instance, recipe: Recipe, key: RunKey, weights: Weights | None
+) -> MethodRun:
     """Run once and judge."""
     rate, limit = matmul_rate(), key.seconds_allowed
     reached, fixed, freed, reason = None, 0, 0, ""
@@ -170,7 +170,7 @@ def shoot(
             cost, vehicles = verdict.cost, len(solution.routes)
         else:
             reason = str(verdict.violations[0])
-    return Shot(
+    return MethodRun(
         **vars(key),
         cost=cost,
         vehicles=vehicles,

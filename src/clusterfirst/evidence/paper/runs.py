@@ -1,8 +1,8 @@
 """Runs what a table needs and keeps every run, so that nothing is run twice.
 
-Tables say which cells they need; the desk runs what has no line in `shots.jsonl` yet,
-says how long that will take, and hands back what is there. Ctrl-C ends the running,
-not the table: cells that are not finished say so.
+Tables say which cells they need; what has no line in `shots.jsonl` yet is run, after
+saying how long that will take. Ctrl-C ends the running, not the table: cells that are
+not finished say so.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from clusterfirst.evidence.bench.report import Mean
 from clusterfirst.evidence.bench.rows import LinesFile
 from clusterfirst.evidence.bench.sets import BenchSet, Case
 from clusterfirst.evidence.paper.instances import PROGRESS_SECONDS, Scale, Sets
-from clusterfirst.evidence.paper.shots import (
+from clusterfirst.evidence.paper.method_runs import (
     NEURAL,
+    MethodRun,
     Recipe,
-    Shot,
-    ShotKey,
+    RunKey,
     allowed,
     key_of,
-    shoot,
+    run_method,
 )
 from clusterfirst.evidence.paper.variants import Models, Weights
 from clusterfirst.problem.errors import InputError
@@ -49,7 +49,7 @@ class Measured:
 
     task: Task
     bench_set: BenchSet
-    pairs: tuple[tuple[Case, Shot], ...]  # the finished ones, in the set's order
+    pairs: tuple[tuple[Case, MethodRun], ...]  # the finished ones, in the set's order
 
     @property
     def unfinished(self) -> str:
@@ -65,9 +65,9 @@ class Measured:
     def gaps(self) -> dict[int, float]:
         """Per cent above the reference, by place in the set, of what was solved."""
         return {
-            place: 100 * (shot.cost / case.reference - 1)
-            for place, (case, shot) in enumerate(self.pairs)
-            if shot.cost is not None and case.reference
+            place: 100 * (run.cost / case.reference - 1)
+            for place, (case, run) in enumerate(self.pairs)
+            if run.cost is not None and case.reference
         }
 
     @property
@@ -81,19 +81,19 @@ class Measured:
         limit = self.task.recipe.mip_gap + 1e-5  # HiGHS rounds its own
         neural = self.task.recipe.method == NEURAL
         return sum(
-            neural and (shot.reached is None or shot.reached > limit)
-            for _, shot in self.pairs
+            neural and (run.reached is None or run.reached > limit)
+            for _, run in self.pairs
         )
 
     @property
     def freed(self) -> int:
         """Instances whose hard assignment did not keep everyone who was fixed."""
-        return sum(shot.freed > 0 for _, shot in self.pairs)
+        return sum(run.freed > 0 for _, run in self.pairs)
 
     @property
     def seconds(self) -> float:
         """The paper's way: the whole set, here one instance after the other."""
-        return sum(shot.seconds for _, shot in self.pairs)
+        return sum(run.seconds for _, run in self.pairs)
 
     @property
     def seconds_each(self) -> float:
@@ -105,7 +105,7 @@ Result = Measured | str  # a string says why there is nothing
 
 
 @dataclass
-class Desk:
+class Runs:
     """The scale, the sets, the models and the runs of one call."""
 
     scale: Scale
@@ -115,7 +115,7 @@ class Desk:
     say: Callable[[str], None]
     interrupted: bool = False
     load: float = 0.0  # the highest load average seen while running
-    _shots: dict[ShotKey, Shot] | None = None
+    _known_runs: dict[RunKey, MethodRun] | None = None
     _said: float = 0.0
 
     # --- what is there ----------------------------------------------------------------
@@ -127,7 +127,7 @@ class Desk:
             return reason
         found = self.sets.get(task.kind, task.size)
         known = [(case, self._known(task, case)) for case in found.cases]
-        pairs = tuple((case, shot) for case, shot in known if shot is not None)
+        pairs = tuple((case, run) for case, run in known if run is not None)
         return Measured(task, found, pairs) if pairs else "not run yet"
 
     def reason(self, task: Task) -> str:
@@ -144,20 +144,20 @@ class Desk:
         name = task.recipe.model
         return self.models.find(name) if name else None
 
-    def _key(self, task: Task, case: Case) -> ShotKey:
+    def _key(self, task: Task, case: Case) -> RunKey:
         seconds = self.scale.seconds[task.size]
         return key_of(case.digest, task.recipe, self._weights(task), seconds)
 
-    def _known(self, task: Task, case: Case) -> Shot | None:
+    def _known(self, task: Task, case: Case) -> MethodRun | None:
         return self._kept().get(self._key(task, case))
 
-    def _kept(self) -> dict[ShotKey, Shot]:
-        if self._shots is None:
-            self._shots = {shot.key: shot for shot in self._file().read()}
-        return self._shots
+    def _kept(self) -> dict[RunKey, MethodRun]:
+        if self._known_runs is None:
+            self._known_runs = {run.key: run for run in self._file().read()}
+        return self._known_runs
 
-    def _file(self) -> LinesFile[Shot]:
-        return LinesFile(self.folder / "shots.jsonl", Shot)
+    def _file(self) -> LinesFile[MethodRun]:
+        return LinesFile(self.folder / "shots.jsonl", MethodRun)
 
     # --- running ----------------------------------------------------------------------
 
@@ -200,9 +200,9 @@ class Desk:
             if self._known(task, case) is not None:
                 continue
             self._progress(f"{task}: {number} of {len(cases)}")
-            shot = shoot(case.instance, task.recipe, self._key(task, case), weights)
-            self._file().append([shot])
-            self._kept()[shot.key] = shot
+            run = run_method(case.instance, task.recipe, self._key(task, case), weights)
+            self._file().append([run])
+            self._kept()[run.key] = run
             if hasattr(os, "getloadavg"):  # not on Windows
                 self.load = max(self.load, os.getloadavg()[0])
 
@@ -234,7 +234,7 @@ class Desk:
         for task in tasks:
             cases = self.sets.get(task.kind, task.size).cases
             known = [self._known(task, case) for case in cases]
-            measured = [shot.seconds for shot in known if shot is not None]
+            measured = [run.seconds for run in known if run is not None]
             each = allowed(task.recipe, self.scale.seconds[task.size])
             if measured:
                 each = statistics.fmean(measured)
