@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from clusterfirst.cities.history import History, add_days, read_history
+    from clusterfirst.cities.quote import Quoter
     from clusterfirst.files import (
         bundled_city,
         read_city,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from clusterfirst.solving.solver import Result, SolveOptions, solve
 
 _HOME = {
+    "cities.history": ["History", "add_days", "read_history"],
+    "cities.quote": ["Quoter"],
     "problem.city": ["City"],
     "problem.errors": [
         "ClusterfirstError",
@@ -77,20 +81,24 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "City",
     "ClusterfirstError",
+    "History",
     "InfeasibleError",
     "InputError",
     "InputWarning",
     "Instance",
     "NotFoundInTimeError",
     "Problem",
+    "Quoter",
     "Result",
     "Solution",
     "SolveOptions",
     "Verdict",
     "__version__",
+    "add_days",
     "bundled_city",
     "judge",
     "read_city",
+    "read_history",
     "read_instance",
     "read_instances",
     "read_orders",

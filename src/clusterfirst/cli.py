@@ -33,10 +33,12 @@ from clusterfirst.commands.explaining import explain, models
 from clusterfirst.commands.judging import check, export
 from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.learning import learn, pretrain, train
+from clusterfirst.commands.likely_days import forecast, quote
 from clusterfirst.commands.paper import paper
 from clusterfirst.commands.serving import serve
 from clusterfirst.commands.solving import demo, solve, warm_up
-from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem, quote
+from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.problem.errors import quote as quoted
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as a shell reports a program that nobody listens to any more
@@ -67,6 +69,8 @@ app.command()(solve)
 app.command()(check)
 app.add_typer(city_app, name="city")
 app.command()(sample)
+app.command()(quote)
+app.command()(forecast)
 app.command()(export)
 app.command()(explain)
 app.command()(models)
@@ -141,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except typer.TyperException as error:
             return _fail(InputError(_usage_problem(error, args)), args)
         except OSError as error:  # what no reader or writer has put into words
-            where = quote(str(error.filename or "file"))
+            where = quoted(str(error.filename or "file"))
             rule = f"cannot be used: {error.strerror or error}"
             return _fail(InputError(Problem("E102", where, rule=rule)), args)
         except MemoryError:

@@ -1,0 +1,246 @@
+"""`quote` and `forecast`: what follows from the likely days of a city."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterfirst.commands import options
+from clusterfirst.commands.console import emit, emit_json, say, write_each
+from clusterfirst.commands.reading import Reader, folders_read, open_law
+from clusterfirst.problem.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from clusterfirst.cities.day_law import DayLaw
+    from clusterfirst.cities.forecast import Forecast
+    from clusterfirst.cities.quote import Quoter
+    from clusterfirst.cities.quote_picture import Quote
+
+PROGRESS_SECONDS = 5.0  # between lines of progress
+
+CityName = Annotated[
+    str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
+]
+Weekday = Annotated[
+    str | None,
+    typer.Option(help="mon, tue, wed, thu, fri, sat or sun; any by default."),
+]
+Seed = Annotated[int, typer.Option(help="The same seed draws the same days.")]
+
+
+def quote(
+    city: CityName,
+    orders: Annotated[Path, typer.Option(help="CSV of today's orders: id,demand.")],
+    demand: Annotated[float, typer.Option(help="Demand of the new order.")],
+    location: Annotated[
+        str | None, typer.Option("--id", help="Its location, if the city knows it.")
+    ] = None,
+    lat: Annotated[float | None, typer.Option(help="Or its latitude.")] = None,
+    lon: Annotated[float | None, typer.Option(help="And its longitude.")] = None,
+    x: Annotated[
+        float | None, typer.Option(help="Or x of its place in the plane.")
+    ] = None,
+    y: Annotated[float | None, typer.Option(help="And y.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Today's routes; planned here by default.")
+    ] = None,
+    completions: Annotated[
+        int, typer.Option(help="Likely ends of this day to average over.")
+    ] = 200,
+    expect: Annotated[
+        int | None, typer.Option(help="Orders by the end of the day, if known.")
+    ] = None,
+    weekday: Weekday = None,
+    capacity: options.Capacity = None,
+    seed: Seed = 0,
+    out: Annotated[
+        list[Path] | None, typer.Option(help="Write it as a picture: .png or .svg.")
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Price a new order: now, and by the end of the day.
+
+    Now is the best place in today's plan. By the end of the day is what the order adds
+    to the whole day, over likely completions drawn from the law of the city's days: the
+    10th, 50th and 90th percentile, with and without it on the same completions.
+    """
+    from clusterfirst.cities.day_law import Wish
+    from clusterfirst.cities.quote import Quoter, QuoteSettings
+    from clusterfirst.cities.quote_picture import quote as ask
+
+    targets = _claim(out, [orders, *folders_read(city, None)], (".png", ".svg"))
+    law = open_law(city)
+    reader = Reader(city, capacity)
+    today = reader.instance(orders)
+    today.require_feasible()
+    wish = Wish(customers=expect, weekday=_weekday(weekday))
+    settings = QuoteSettings(completions, _seed(seed), wish=wish)
+    routes = None if plan is None else reader.solution(plan, today)[0].routes
+    quoter = Quoter(law, today, routes, settings)
+    found = ask(quoter, _row(quoter, location, (lat, lon), (x, y)), demand)
+    if as_json:
+        emit_json(found.document())
+    else:
+        for line in found.lines(today.unit):
+            emit(line)
+    return write_each(targets, lambda target: _draw_quote(target, quoter, found))
+
+
+def _draw_quote(target: Path, quoter: Quoter, found: Quote) -> None:
+    from clusterfirst.cities.quote_picture import draw
+    from clusterfirst.files.picture import write_figure
+
+    write_figure(target, lambda: draw(quoter, found))
+
+
+def _row(
+    quoter: Quoter,
+    location: str | None,
+    degrees: tuple[float | None, float | None],
+    plane: tuple[float | None, float | None],
+) -> int:
+    """Row of the new order's place, which is given in one of three ways."""
+    on_globe = quoter.city.metric == "greatcircle"
+    first, second = degrees if on_globe else plane
+    wrong = plane if on_globe else degrees
+    point = first is not None and second is not None
+    if (location is None) == (not point) or wrong != (None, None):
+        axes = "--lat and --lon" if on_globe else "--x and --y"
+        rule = f"the place of the order is needed once: --id, or {axes}"
+        raise InputError(Problem("E400", "usage", rule=rule))
+    if location is not None:
+        return quoter.row_of(location)
+    assert first is not None
+    assert second is not None
+    return quoter.add_place((second, first) if on_globe else (first, second))
+
+
+def forecast(
+    city: CityName,
+    days: Annotated[int, typer.Option(help="Likely days to draw and plan.")] = 1000,
+    weekday: Weekday = None,
+    growth: Annotated[
+        float, typer.Option(help="Orders a day, as a multiple of the past.")
+    ] = 1.0,
+    capacity: Annotated[
+        str | None,
+        typer.Option(help="Capacities to compare, as 120,180; the city's by default."),
+    ] = None,
+    customers: Annotated[
+        int | None, typer.Option(help="Orders a day; as on past days by default.")
+    ] = None,
+    seed: Seed = 0,
+    workers: Annotated[int, typer.Option(help="Processes that plan.")] = 2,
+    engine: Annotated[
+        str, typer.Option(help="pool (this machine) or ray (a cluster).")
+    ] = "pool",
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(help="Write .png or .svg, .csv (a row per day) or .json."),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Forecast vehicles, length and load over likely days of a city.
+
+    Days are drawn from the law of the past days and planned in milliseconds each; the
+    fleet that suffices on 95 % of them is named, and by how much the quick plans are
+    longer than those of a long search.
+    """
+    from clusterfirst.cities.day_law import Wish, warn_of_paper_law
+    from clusterfirst.cities.forecast import ForecastSettings, lines
+    from clusterfirst.cities.forecast import forecast as run
+
+    targets = _claim(out, folders_read(city, None), (".png", ".svg", ".csv", ".json"))
+    law, found = open_law(city), []
+    for one in _capacities(capacity):
+        wish = Wish(customers, _weekday(weekday), growth, one)
+        warn_of_paper_law(law, wish)
+        law.days_like(wish.weekday)
+        settings = ForecastSettings(
+            days,
+            _seed(seed),
+            wish,
+            workers=workers,
+            engine=engine,  # type: ignore[arg-type]  # checked there
+        )
+        found.append(run(law, settings, _progress()))
+        if not as_json:
+            for line in lines(found[-1]):
+                emit(line)
+    if as_json:
+        emit_json({"forecasts": [each.summary() for each in found]})
+    return write_each(targets, lambda target: _write_forecast(target, found, law))
+
+
+def _write_forecast(target: Path, found: list[Forecast], law: DayLaw) -> None:
+    from clusterfirst.cities.forecast import draw, table
+    from clusterfirst.files import write_json, write_text
+    from clusterfirst.files.picture import write_figure
+
+    kind = target.suffix.lower()
+    if kind == ".csv":
+        write_text(target, table(found))
+    elif kind == ".json":
+        about = {"city": law.city.name, "past_days": len(law.history)}
+        write_json(target, about | {"forecasts": [each.summary() for each in found]})
+    else:
+        write_figure(target, lambda: draw(found))
+
+
+def _capacities(text: str | None) -> list[float | None]:
+    if text is None:
+        return [None]
+    try:
+        return [options.exact_capacity(word.strip()) for word in text.split(",")]
+    except typer.BadParameter as error:
+        rule = "numbers above 0, separated by commas, are needed"
+        raise InputError(Problem("E404", "--capacity", text, rule)) from error
+
+
+def _weekday(name: str | None) -> int | None:
+    from clusterfirst.cities.history import WEEKDAYS
+
+    if name is None:
+        return None
+    if name.lower()[:3] not in WEEKDAYS:
+        rule = f"one of {', '.join(WEEKDAYS)} is needed"
+        raise InputError(Problem("E404", "--weekday", name, rule))
+    return WEEKDAYS.index(name.lower()[:3])
+
+
+def _seed(seed: int) -> int:
+    if not 0 <= seed < 2**63:
+        rule = "a whole number from 0 to 2**63 - 1 is needed"
+        raise InputError(Problem("E404", "--seed", str(seed), rule))
+    return seed
+
+
+def _claim(
+    out: list[Path] | None, inputs: list[Path], suffixes: tuple[str, ...]
+) -> list[Path]:
+    """The files to write, checked before the work."""
+    from clusterfirst.files.outputs import Outputs
+
+    outputs = Outputs(inputs)
+    for path in out or []:
+        if path.suffix.lower() not in suffixes:
+            rule = f"known here: {', '.join(suffixes)}"
+            raise InputError(Problem("E106", "--out", path.name, rule))
+    return [outputs.file(path) for path in out or []]
+
+
+def _progress() -> Callable[[int, int], None]:
+    """A callback that says a line of progress now and then."""
+    last = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            say(f"{done} of {total} days")
+
+    return report
