@@ -18,8 +18,8 @@ import numpy as np
 
 from clusterfirst.cities.day_law import DayLaw, Wish
 from clusterfirst.cities.quick_plan import quick_plan
-from clusterfirst.files.csv_files import format_table
 from clusterfirst.files.picture import FAINT, INK, PALETTE
+from clusterfirst.files.tables import format_table
 from clusterfirst.learning.experts.engine import Engine, map_tasks
 from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
 from clusterfirst.problem.instance import FloatArray
@@ -76,12 +76,14 @@ class Forecast:
     @cached_property
     def fleet(self) -> int:
         """Vehicles that suffice on 95 % of the days, as they are planned."""
-        return int(np.quantile(self.of("vehicles"), ENOUGH, method="higher"))
+        return int(np.quantile(self.of("vehicles"), ENOUGH, method="inverted_cdf"))
 
     @cached_property
     def least_fleet(self) -> int:
         """Vehicles that the load of 95 % of the days fills, whatever the plan."""
-        return int(np.quantile(self.of("least vehicles"), ENOUGH, method="higher"))
+        return int(
+            np.quantile(self.of("least vehicles"), ENOUGH, method="inverted_cdf")
+        )
 
     @property
     def bias(self) -> tuple[float, float]:
