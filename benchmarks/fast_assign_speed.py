@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from clusterfirst.problem.clock import Deadline
-from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
-from clusterfirst.stages.assignment.problem import AssignProblem
+from clusterfirst.stages.assignment.heuristic import assign_fast
+from clusterfirst.stages.assignment.problem import AssignProblem, AssignSettings
 from clusterfirst.stages.assignment.relaxation import (
     cheapest_first,
     lower_bound,
@@ -70,7 +70,7 @@ def linear_programme(problem: AssignProblem) -> tuple[float, float]:
 
 def main() -> None:
     """Print one line per size and fleet."""
-    settings = FastSettings()
+    settings = AssignSettings()
     assign_fast(city(0, 50, 0), settings, Deadline.never())
     for n in map(int, sys.argv[1:] or ["100", "1000"]):
         for extra in (0, 1, 2):

@@ -21,15 +21,12 @@ from clusterfirst.problem.errors import (
 )
 from clusterfirst.problem.instance import IntArray
 from clusterfirst.stages.assignment import highs as module
-from clusterfirst.stages.assignment.case import Case, Found
-from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
+from clusterfirst.stages.assignment.assign import assign
 from clusterfirst.stages.assignment.highs import (
-    AssignSettings,
-    assign_exact,
-    assign_hard,
-    assign_sparse,
+    Found,
     independent,
     max_rounds,
+    worthwhile,
 )
 from clusterfirst.stages.assignment.mip import (
     BinaryProgram,
@@ -39,7 +36,13 @@ from clusterfirst.stages.assignment.mip import (
     solve_binary,
 )
 from clusterfirst.stages.assignment.packing import pack, packing_bound, repair
-from clusterfirst.stages.assignment.problem import Assignment, AssignProblem, Status
+from clusterfirst.stages.assignment.problem import (
+    Assignment,
+    AssignProblem,
+    AssignSettings,
+    Case,
+    Status,
+)
 
 NEVER = Deadline.never()
 TIGHT = AssignSettings(mip_gap=0.0, seconds=math.inf)
@@ -92,7 +95,7 @@ def geometric(n: int, vehicles: int, seed: int = 0) -> AssignProblem:
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_exact_equals_brute_force(problem: AssignProblem) -> None:
     """The exact decoding is optimal, and says infeasible exactly when it is."""
-    answer = assign_exact(problem, TIGHT, NEVER)
+    answer = assign(problem, "exact", TIGHT, NEVER)
     best = brute_force(problem)
     assert (answer.status is Status.INFEASIBLE) == math.isinf(best)
     if math.isfinite(best):
@@ -110,8 +113,8 @@ def test_every_decoding_is_valid_and_not_below_exact(problem: AssignProblem) -> 
     )
     best = brute_force(problem)
     for answer in (
-        assign_sparse(problem, plan, TIGHT, NEVER),
-        assign_hard(problem, plan, TIGHT, NEVER),
+        assign(problem, "sparse", TIGHT, NEVER, plan),
+        assign(problem, "hard", TIGHT, NEVER, plan),
     ):
         if answer.status in (Status.OPTIMAL, Status.FEASIBLE):
             check(problem, answer)
@@ -119,8 +122,8 @@ def test_every_decoding_is_valid_and_not_below_exact(problem: AssignProblem) -> 
         elif answer.status is Status.INFEASIBLE:
             assert math.isinf(best)
     if math.isfinite(best):
-        assert math.isfinite(assign_sparse(problem, plan, TIGHT, NEVER).cost)
-        assert math.isfinite(assign_hard(problem, plan, TIGHT, NEVER).cost)
+        assert math.isfinite(assign(problem, "sparse", TIGHT, NEVER, plan).cost)
+        assert math.isfinite(assign(problem, "hard", TIGHT, NEVER, plan).cost)
 
 
 def test_scaling_demands_changes_nothing() -> None:
@@ -129,8 +132,8 @@ def test_scaling_demands_changes_nothing() -> None:
     scaled = AssignProblem(
         problem.cost, problem.demands * 1000, problem.capacity * 1000, 4
     )
-    first = assign_exact(problem, TIGHT, NEVER)
-    assert assign_exact(scaled, TIGHT, NEVER).cost == pytest.approx(first.cost)
+    first = assign(problem, "exact", TIGHT, NEVER)
+    assert assign(scaled, "exact", TIGHT, NEVER).cost == pytest.approx(first.cost)
 
 
 def test_candidates_equal_dense_when_they_hold_every_vehicle() -> None:
@@ -143,8 +146,8 @@ def test_candidates_equal_dense_when_they_hold_every_vehicle() -> None:
         [np.take_along_axis(problem.cost, candidates, axis=1), np.full(25, np.inf)]
     )
     listed = AssignProblem(cost, problem.demands, problem.capacity, 3, padded)
-    dense = assign_exact(problem, TIGHT, NEVER)
-    assert assign_exact(listed, TIGHT, NEVER).cost == pytest.approx(dense.cost)
+    dense = assign(problem, "exact", TIGHT, NEVER)
+    assert assign(listed, "exact", TIGHT, NEVER).cost == pytest.approx(dense.cost)
 
 
 def test_hard_fixing_never_overfills(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +165,7 @@ def test_hard_fixing_never_overfills(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(case, fixed, *rest)
 
     monkeypatch.setattr(module, "_solve_rest", spy)
-    answer = assign_hard(problem, plan, AssignSettings(seconds=20), NEVER)
+    answer = assign(problem, "hard", AssignSettings(seconds=20), NEVER, plan)
     check(problem, answer)
     assert seen
     assert all(seen)
@@ -174,7 +177,7 @@ def test_hard_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_solve_rest", lambda *_: failing)
     problem = geometric(60, 5)
     plan = np.eye(5)[np.argmin(problem.cost, axis=1)]
-    answer = assign_hard(problem, plan, AssignSettings(seconds=math.inf), NEVER)
+    answer = assign(problem, "hard", AssignSettings(seconds=math.inf), NEVER, plan)
     assert answer.status is Status.NOT_FOUND
     assert answer.freed == answer.fixed > 0
     assert answer.rounds <= max_rounds(60, 0.1)
@@ -202,7 +205,7 @@ def test_hard_keeps_whom_it_fixed(
         problem = geometric(60, 6, seed)
         plan = sure_plan(problem, 0.5)
         settings = replace(TIGHT, printed=printed)
-        answer = assign_hard(problem, plan, settings, NEVER)
+        answer = assign(problem, "hard", settings, NEVER, plan)
         if not math.isfinite(answer.cost):
             assert printed or claim is not None
             continue
@@ -221,7 +224,7 @@ def test_sparse_uses_no_other_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(12):
         problem = geometric(60, 6, seed)
         plan = sure_plan(problem, 0.5)
-        answer = assign_sparse(problem, plan, TIGHT, NEVER)
+        answer = assign(problem, "sparse", TIGHT, NEVER, plan)
         check(problem, answer)
         k = 2**answer.rounds
         rank = np.argsort(np.argsort(problem.cost, axis=1), axis=1)
@@ -237,9 +240,9 @@ def test_printed_decodings_equal_brute_force() -> None:
         best, settings = brute_force(problem), replace(TIGHT, printed=True)
         everyone, nobody = np.ones((7, 3)), np.zeros((7, 3))
         for answer in (
-            assign_exact(problem, settings, NEVER),
-            assign_sparse(problem, everyone, settings, NEVER),
-            assign_hard(problem, nobody, settings, NEVER),
+            assign(problem, "exact", settings, NEVER),
+            assign(problem, "sparse", settings, NEVER, everyone),
+            assign(problem, "hard", settings, NEVER, nobody),
         ):
             assert (answer.status is Status.INFEASIBLE) == math.isinf(best)
             if math.isfinite(best):
@@ -286,11 +289,11 @@ def test_only_edges_that_can_win_are_kept() -> None:
         rng = np.random.default_rng(seed)
         problem = AssignProblem(rng.random((6, 3)), rng.integers(1, 9, 6), 14, 3)
         best = brute_force(problem)
-        start = assign_fast(problem, FastSettings(), NEVER)
+        start = assign(problem, "fast", AssignSettings(), NEVER)
         if not math.isfinite(best):
             continue
         case = Case.of(problem)
-        kept = case.worthwhile(case.candidates >= 0, start.labels, NEVER)
+        kept = worthwhile(case, case.candidates >= 0, start.labels, NEVER)
         for labels in itertools.product(range(3), repeat=6):
             loads = np.bincount(labels, problem.demands, 3)
             cost = problem.cost[np.arange(6), labels].sum()
@@ -302,7 +305,7 @@ def test_sparse_grows_until_feasible() -> None:
     """Customers that all prefer one vehicle get more edges until they fit."""
     cost = np.tile(np.arange(4.0), (8, 1))
     problem = AssignProblem(cost, np.full(8, 5), 10, 4)
-    answer = assign_sparse(problem, None, TIGHT, NEVER)
+    answer = assign(problem, "sparse", TIGHT, NEVER, None)
     check(problem, answer)
     assert answer.rounds == 3  # 1, 2, 4 vehicles each
     assert answer.cost == pytest.approx(12.0)
@@ -325,7 +328,7 @@ def test_bad_solver_answers_end_in_the_fallback(
     """Whatever HiGHS answers, a valid assignment comes out, never called optimal."""
     monkeypatch.setattr(module, "solve_binary", lambda *_: answer)
     problem = geometric(20, 3)
-    found = assign_exact(problem, TIGHT, NEVER)
+    found = assign(problem, "exact", TIGHT, NEVER)
     check(problem, found)
     assert found.status is Status.FEASIBLE
 
@@ -333,7 +336,7 @@ def test_bad_solver_answers_end_in_the_fallback(
 def test_one_unit_too_much_is_infeasible() -> None:
     """Three customers of 16667 do not fit in 50000, tolerance or not."""
     problem = AssignProblem(np.ones((3, 1)), np.full(3, 16667), 50000, 1)
-    assert assign_exact(problem, TIGHT, NEVER).status is Status.INFEASIBLE
+    assert assign(problem, "exact", TIGHT, NEVER).status is Status.INFEASIBLE
 
 
 @pytest.mark.parametrize(
@@ -349,7 +352,7 @@ def test_one_unit_too_much_is_infeasible() -> None:
 def test_bad_data_is_refused(cost: np.ndarray, demands: np.ndarray) -> None:
     """NaN, inf, fractions, negative demands and wrong shapes never reach HiGHS."""
     with pytest.raises(InputError):
-        assign_exact(AssignProblem(cost, demands, 10, 1), TIGHT, NEVER)
+        assign(AssignProblem(cost, demands, 10, 1), "exact", TIGHT, NEVER)
 
 
 def test_a_deaf_solver_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,7 +387,7 @@ def test_a_large_program_keeps_to_its_deadline() -> None:
     """A program far too hard for the time ends with the heuristic's answer."""
     problem = geometric(600, 60)
     start = time.perf_counter()
-    answer = assign_exact(problem, AssignSettings(), Deadline.after(0.5))
+    answer = assign(problem, "exact", AssignSettings(), Deadline.after(0.5))
     assert time.perf_counter() - start < 20  # a hang guard, not a timing
     check(problem, answer)
 
@@ -417,14 +420,14 @@ def test_no_solve_is_without_a_limit(
     rng = np.random.default_rng(7)  # not solved at its root
     problem = AssignProblem(rng.random((len(demands), 13)), demands, 1000, 13)
     endless = AssignSettings(mip_gap=0.0, seconds=math.inf)
-    assert assign_exact(problem, endless, NEVER).status is Status.FEASIBLE
+    assert assign(problem, "exact", endless, NEVER).status is Status.FEASIBLE
 
 
 def test_node_limits_are_repeatable() -> None:
     """Without a clock, the same problem gives the same labels twice."""
     problem = geometric(60, 6)
     limits = AssignSettings(seconds=math.inf, max_nodes=5)
-    first, second = (assign_exact(problem, limits, NEVER) for _ in range(2))
+    first, second = (assign(problem, "exact", limits, NEVER) for _ in range(2))
     assert np.array_equal(first.labels, second.labels)
 
 

@@ -16,13 +16,16 @@ from clusterfirst.problem.instance import FloatArray
 from clusterfirst.stages.assignment import relaxation
 from clusterfirst.stages.assignment.ejection_chains import relieve
 from clusterfirst.stages.assignment.heuristic import (
-    FastSettings,
     _labels,
     _round,
     _usable,
     assign_fast,
 )
-from clusterfirst.stages.assignment.problem import AssignProblem, Status
+from clusterfirst.stages.assignment.problem import (
+    AssignProblem,
+    AssignSettings,
+    Status,
+)
 from clusterfirst.stages.assignment.regrouping import MEMBERS, regroup
 from clusterfirst.stages.assignment.relaxation import (
     SOLVED,
@@ -34,7 +37,7 @@ from clusterfirst.stages.assignment.relaxation import (
 
 
 def solve(problem: AssignProblem, seed: int = 0):
-    return assign_fast(problem, FastSettings(seed=seed), Deadline.never())
+    return assign_fast(problem, AssignSettings(seed=seed), Deadline.never())
 
 
 def city_problem(
@@ -156,7 +159,7 @@ def test_repeatable_and_scale_free() -> None:
 def test_deadline_that_passed() -> None:
     """Without time for the LP the answer is feasible or honestly not found."""
     problem = city_problem(2, 200, 1)
-    answer = assign_fast(problem, FastSettings(), Deadline.after(0.0))
+    answer = assign_fast(problem, AssignSettings(), Deadline.after(0.0))
     if answer.status is Status.FEASIBLE:
         check(problem, answer.labels)
         assert answer.cost / (1 + answer.gap) <= solve(problem).cost
@@ -224,7 +227,7 @@ def test_large_problems_keep_their_bound_and_their_time() -> None:
     pushed, exact = bounds
     assert 0.95 * exact <= pushed <= exact * (1 + 1e-9) <= answer.cost
     start = time.perf_counter()
-    assign_fast(city_problem(0, 6000, 0, 32), FastSettings(), Deadline.after(0.1))
+    assign_fast(city_problem(0, 6000, 0, 32), AssignSettings(), Deadline.after(0.1))
     assert time.perf_counter() - start < 5.0  # a guard; measured: 0.11 s
 
 
@@ -247,7 +250,7 @@ def test_small_units_do_not_make_it_longer(unit: int) -> None:
     capacity = int(demands.sum() / 5 * 1.02)
     problem = AssignProblem(cost, demands, capacity, 5)
     start = time.perf_counter()
-    answer = assign_fast(problem, FastSettings(), Deadline.never())
+    answer = assign_fast(problem, AssignSettings(), Deadline.never())
     assert time.perf_counter() - start < 20  # a hang guard, not a timing
     assert math.isfinite(answer.cost)
     assert np.bincount(answer.labels, demands, 5).max() <= capacity

@@ -23,8 +23,8 @@ from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.stages.assignment.highs import AssignSettings, assign_exact
-from clusterfirst.stages.assignment.problem import AssignProblem
+from clusterfirst.stages.assignment.assign import assign
+from clusterfirst.stages.assignment.problem import AssignProblem, AssignSettings
 from clusterfirst.stages.tours.routing import tours
 from networks import KINDS, PSI, SMALL, small_day, small_network
 from strategies import instances, partitions
@@ -61,7 +61,7 @@ def pipeline(trained: Network, day: Instance) -> Solution:
         scores.candidates,
     )
     exact = AssignSettings(mip_gap=0.0, seconds=math.inf, max_nodes=500)
-    labels = assign_exact(problem, exact, Deadline.never()).labels
+    labels = assign(problem, "exact", exact, Deadline.never()).labels
     solution = Solution(tours(day, labels)).canonical()
     assert judge(day, solution).feasible
     return solution

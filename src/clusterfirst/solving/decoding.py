@@ -15,10 +15,12 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.options import DecodingSettings, SolveOptions
 from clusterfirst.stages.assignment.assign import assign
-from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
-from clusterfirst.stages.assignment.highs import AssignSettings
 from clusterfirst.stages.assignment.packing import packing_bound, repair
-from clusterfirst.stages.assignment.problem import Assignment, AssignProblem
+from clusterfirst.stages.assignment.problem import (
+    Assignment,
+    AssignProblem,
+    AssignSettings,
+)
 from clusterfirst.stages.assignment.relaxation import EXACT_UP_TO
 from clusterfirst.stages.assignment.spare_vehicles import only_open, open_vehicles
 from clusterfirst.stages.routes import Routes
@@ -162,10 +164,11 @@ def warm_assignment(toy: Instance) -> None:
     many = np.ones(EXACT_UP_TO + 1, dtype=np.int64)  # so that flow is pushed
     rising = np.broadcast_to([1.0, 2.0], (len(many), 2))
     crowd = AssignProblem(rising, many, len(many) - 1, 2)
-    assign_fast(crowd, FastSettings(rounds=1), Deadline.never())
+    quick = AssignSettings(rounds=1)
+    assign(crowd, "fast", quick, Deadline.never())
     # Units would fit but whole customers do not, so that the annealing runs.
     stuck = AssignProblem(np.ones((3, 2)), np.full(3, 7), 11, 2)
-    assign_fast(stuck, FastSettings(rounds=1), Deadline.never())
+    assign(stuck, "fast", quick, Deadline.never())
     open_vehicles(crowd, 1, 2, Deadline.never())
     repair(problem, toy.num_customers)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray
-from clusterfirst.stages.assignment.heuristic import FastSettings, assign_fast
-from clusterfirst.stages.assignment.highs import (
+from clusterfirst.stages.assignment.heuristic import assign_fast
+from clusterfirst.stages.assignment.highs import exact, hard, sparse
+from clusterfirst.stages.assignment.problem import (
+    Assignment,
+    AssignProblem,
     AssignSettings,
-    assign_exact,
-    assign_hard,
-    assign_sparse,
+    Case,
+    Status,
 )
-from clusterfirst.stages.assignment.problem import Assignment, AssignProblem
 
 
 def assign(
@@ -28,13 +29,17 @@ def assign(
     what it is sure of, sparse keeps the edges it finds likely.
     """
     if kind == "fast":
-        fast = FastSettings(settings.seed, settings.rounds)
-        return assign_fast(problem, fast, deadline)
+        return assign_fast(problem, settings, deadline)
+    case = Case.of(problem)
+    deadline = Deadline(min(deadline.at, Deadline.after(settings.seconds).at))
+    reason = case.obvious()
+    if reason:
+        return Assignment.failed(case.n, Status.INFEASIBLE, reason)
     if kind == "exact":
-        return assign_exact(problem, settings, deadline)
+        return exact(case, settings, deadline)
     if kind == "sparse":
-        return assign_sparse(problem, plan, settings, deadline)
+        return sparse(case, plan, settings, deadline)
     if plan is None:
         rule = "hard assignment needs a transport plan, and this method has none"
         raise InputError(Problem("E404", "assign", "hard", rule))
-    return assign_hard(problem, plan, settings, deadline)
+    return hard(case, plan, settings, deadline)

@@ -9,7 +9,7 @@ counted, not timed: without a deadline equal input gives equal answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +21,13 @@ from clusterfirst.stages.assignment.ejection_chains import (
     make_placement,
     relieve,
 )
-from clusterfirst.stages.assignment.problem import Assignment, AssignProblem, Status
+from clusterfirst.stages.assignment.problem import (
+    Assignment,
+    AssignProblem,
+    AssignSettings,
+    Status,
+    obviously_infeasible,
+)
 from clusterfirst.stages.assignment.regrouping import regroup
 from clusterfirst.stages.assignment.relaxation import (
     IMPOSSIBLE,
@@ -43,16 +49,8 @@ LP_SHARE = 0.6  # of the time left; prices cut short still guide and bound
 PROVEN = 1e-9  # relative gap to the LP bound that counts as optimal
 
 
-@dataclass(frozen=True)
-class FastSettings:
-    """In each of the rounds every vehicle is assigned again with its neighbours."""
-
-    seed: int = 0
-    rounds: int = 10
-
-
 def assign_fast(
-    problem: AssignProblem, settings: FastSettings, deadline: Deadline
+    problem: AssignProblem, settings: AssignSettings, deadline: Deadline
 ) -> Assignment:
     """Assign every customer within capacity.
 
@@ -64,9 +62,9 @@ def assign_fast(
     if n == 0:
         return Assignment(np.empty(0, dtype=np.int64), 0.0, Status.OPTIMAL, 0.0)
     cost, vehicle = _usable(problem)
-    reason = _obvious(problem, vehicle)
+    reason = obviously_infeasible(problem.demands, problem.room, vehicle)
     if reason:
-        return _failure(n, Status.INFEASIBLE, 0, reason)
+        return Assignment.failed(n, Status.INFEASIBLE, reason, 0)
     rounds, why, nearly = 0, "", None
     for width in _widths(problem):
         rounds += 1
@@ -84,7 +82,8 @@ def assign_fast(
         nearly = _labels(placed)
         if deadline.passed():
             break
-    return replace(_failure(n, Status.NOT_FOUND, rounds, why), nearly=nearly)
+    failed = Assignment.failed(n, Status.NOT_FOUND, why, rounds)
+    return replace(failed, nearly=nearly)
 
 
 def _usable(problem: AssignProblem) -> tuple[FloatArray, IntArray]:
@@ -93,23 +92,6 @@ def _usable(problem: AssignProblem) -> tuple[FloatArray, IntArray]:
     fits = problem.demands[:, None] <= problem.room[vehicle] if cost.size else True
     usable = np.isfinite(cost) & (vehicle >= 0) & fits
     return np.where(usable, cost, np.inf), np.where(usable, vehicle, -1)
-
-
-def _obvious(problem: AssignProblem, vehicle: IntArray) -> str:
-    """A proof of infeasibility by arithmetic, in words, or nothing."""
-    total = int(problem.demands.sum())
-    if total > int(problem.room.sum()):
-        return f"{total} units do not fit in {problem.vehicles} vehicles"
-    if int(problem.demands.max()) > problem.room.max(initial=0):
-        return "one customer alone is more than a vehicle holds"
-    if not (vehicle >= 0).any(axis=1).all():
-        return "a customer has no candidate vehicle"
-    return ""
-
-
-def _failure(n: int, status: Status, rounds: int, note: str) -> Assignment:
-    nobody = np.full(n, -1, dtype=np.int64)
-    return Assignment(nobody, np.inf, status, np.inf, rounds, note)
 
 
 def _labels(placed: Placement) -> IntArray:
@@ -164,7 +146,7 @@ def _regret(placed: Placement) -> float:
     return float(regret.mean())
 
 
-def _search(placed: Placement, settings: FastSettings, deadline: Deadline) -> bool:
+def _search(placed: Placement, settings: AssignSettings, deadline: Deadline) -> bool:
     """Make the placement feasible, then better; whether it is feasible."""
     n = len(placed.demands)
     rng = np.array([settings.seed % 2**64], dtype=np.uint64)

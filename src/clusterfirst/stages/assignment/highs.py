@@ -15,7 +15,7 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.assignment.case import BoolArray, Case, Found
+from clusterfirst.stages.assignment.heuristic import assign_fast
 from clusterfirst.stages.assignment.mip import (
     BinaryProgram,
     Claim,
@@ -25,51 +25,50 @@ from clusterfirst.stages.assignment.mip import (
 from clusterfirst.stages.assignment.problem import (
     Assignment,
     AssignProblem,
+    AssignSettings,
+    BoolArray,
+    Case,
     Status,
     is_within,
 )
+from clusterfirst.stages.assignment.relaxation import reduced_costs
+
+SECONDS_PER_EDGE = 4e-6  # what HiGHS needs to take a model in before it can answer
+ROUNDING = 1e-9  # of sums of costs
 
 
 @dataclass(frozen=True)
-class AssignSettings:
-    """The paper's numbers (Section 2.4 and its appendix on testing) are the defaults.
+class Found:
+    """Verified labels or None, what is claimed about them, and a lower bound."""
 
-    `seconds` is the paper's time limit for one assignment, all rounds together; the
-    caller's deadline holds too, whichever is earlier. With `max_nodes` and
-    `seconds = inf` the work is repeatable on any machine.
-    """
+    labels: IntArray | None
+    claim: Claim
+    bound: float = -math.inf
+    note: str = ""
 
-    mip_gap: float = 0.001
-    seconds: float = 100.0
-    max_nodes: int | None = None
-    rounds: int = 10  # fast: in each every vehicle is assigned again with some others
-    max_edges: int = 400_000  # larger programs keep the heuristic answer
-    tau_high: float = 0.99  # hard: fix customers the plan is this sure of
-    prune: float = 0.1  # hard: share of fixed customers freed after a failure
-    tau_low: float = 1e-4  # sparse: keep edges with this much of the plan
-    nearest: float = 0.02  # sparse: plus ceil(nearest * N) cheapest vehicles each
-    seed: int = 0
-    printed: bool = False  # nothing but what the paper says, see the functions
+    def answer(self, case: Case, rounds: int) -> Assignment:
+        """What is known, as an assignment."""
+        if self.labels is None:
+            proven = self.claim is Claim.INFEASIBLE
+            status = Status.INFEASIBLE if proven else Status.NOT_FOUND
+            return Assignment.failed(case.n, status, self.note, rounds)
+        cost = case.total(self.labels)
+        gap = (cost - self.bound) / max(abs(self.bound), 1e-12)
+        gap = max(gap, 0.0) if math.isfinite(self.bound) else math.inf
+        optimal = self.claim is Claim.OPTIMAL
+        status = Status.OPTIMAL if optimal else Status.FEASIBLE
+        gap = gap if case.n else 0.0
+        return Assignment(self.labels, cost, status, gap, rounds, self.note)
 
 
-SECONDS_PER_EDGE = 4e-6  # what HiGHS needs to take a model in before it can answer
-
-
-def assign_exact(
-    problem: AssignProblem, settings: AssignSettings, deadline: Deadline
-) -> Assignment:
+def exact(case: Case, settings: AssignSettings, deadline: Deadline) -> Assignment:
     """Solve on all candidate edges."""
-    case = Case.of(problem)
-    deadline = _sooner(deadline, settings)
-    reason = case.obvious()
-    if reason:
-        return case.failure(Status.INFEASIBLE, 1, reason)
     found = _solve_edges(case, case.candidates >= 0, settings, deadline)
-    return case.answer(found, rounds=1)
+    return found.answer(case, rounds=1)
 
 
-def assign_sparse(
-    problem: AssignProblem,
+def sparse(
+    case: Case,
     plan: FloatArray | None,
     settings: AssignSettings,
     deadline: Deadline,
@@ -81,11 +80,6 @@ def assign_sparse(
     are at most 1 + log2(C) rounds, the last on all edges. No other edge is ever used:
     where time ends the rounds there is no answer.
     """
-    case = Case.of(problem)
-    deadline = _sooner(deadline, settings)
-    reason = case.obvious()
-    if reason:
-        return case.failure(Status.INFEASIBLE, 1, reason)
     rank = np.argsort(np.argsort(case.cost, axis=1, kind="stable"), axis=1)
     valid = case.candidates >= 0
     likely = np.zeros_like(valid) if plan is None else plan >= settings.tau_low
@@ -102,11 +96,11 @@ def assign_sparse(
         k = k + 1 if settings.printed else 2 * k
     if found.claim is Claim.OPTIMAL and not last:
         found = replace(found, claim=Claim.STOPPED)  # optimal on fewer edges only
-    return case.answer(found, rounds)
+    return found.answer(case, rounds)
 
 
-def assign_hard(
-    problem: AssignProblem,
+def hard(
+    case: Case,
     plan: FloatArray,
     settings: AssignSettings,
     deadline: Deadline,
@@ -120,11 +114,6 @@ def assign_hard(
     still fixed stays where the plan has put him: where time ends the rounds there is
     no answer. `freed` says how many were not kept.
     """
-    case = Case.of(problem)
-    deadline = _sooner(deadline, settings)
-    reason = case.obvious()
-    if reason:
-        return case.failure(Status.INFEASIBLE, 1, reason)
     fixed = _surest(case, plan, settings)
     sure = int((fixed >= 0).sum())
     rng = np.random.default_rng(settings.seed)
@@ -144,16 +133,12 @@ def assign_hard(
             fixed[:] = -1
     if found.claim is Claim.OPTIMAL and count:
         found = replace(found, claim=Claim.STOPPED)  # optimal given what was fixed
-    return replace(case.answer(found, rounds), fixed=sure, freed=sure - count)
+    return replace(found.answer(case, rounds), fixed=sure, freed=sure - count)
 
 
 def max_rounds(customers: int, prune: float) -> int:
-    """Bound on the rounds of `assign_hard`: fixed customers shrink by 1 - prune."""
+    """Bound on the rounds of `hard`: fixed customers shrink by 1 - prune."""
     return 2 + math.floor(math.log(max(customers, 1)) / -math.log1p(-prune))
-
-
-def _sooner(deadline: Deadline, settings: AssignSettings) -> Deadline:
-    return Deadline(min(deadline.at, Deadline.after(settings.seconds).at))
 
 
 def _surest(case: Case, plan: FloatArray, settings: AssignSettings) -> IntArray:
@@ -209,8 +194,12 @@ def _solve_edges(
     start: IntArray | None = None
     if not settings.printed:
         masked = np.where(edges, case.candidates, -1)
-        start = case.quick(masked, settings.seed, deadline.share(0.5))
-        edges = case.worthwhile(edges, start, deadline.share(0.5))
+        fleet = (case.room, len(case.room))
+        problem = AssignProblem(case.cost, case.demands, *fleet, masked)
+        answer = assign_fast(problem, settings, deadline.share(0.5))
+        if math.isfinite(answer.cost):
+            start = answer.labels
+            edges = worthwhile(case, edges, start, deadline.share(0.5))
         deadline = deadline.share(patience) if start is None else deadline
     labels = np.full(case.n, -1, dtype=np.int64)
     claim, bound = Claim.OPTIMAL, 0.0
@@ -236,6 +225,22 @@ def _solve_edges(
         bound += found.bound
         notes |= {found.note} - {""}
     return Found(labels, claim, bound, ", ".join(sorted(notes)))
+
+
+def worthwhile(
+    case: Case, edges: BoolArray, start: IntArray, deadline: Deadline
+) -> BoolArray:
+    """The edges that an assignment cheaper than `start` may use.
+
+    Whoever uses an edge pays its reduced cost on top of what the prices prove
+    for all assignments (reduced-cost fixing): nothing that is dropped can win.
+    """
+    vehicles = np.where(edges, case.candidates, -1)
+    added, bound = reduced_costs(case.cost, vehicles, case.demands, case.room, deadline)
+    total = case.total(start)
+    wins = added <= total - bound + ROUNDING * abs(total)
+    kept: BoolArray = edges & (wins | (case.candidates == start[:, None]))
+    return kept
 
 
 def independent(case: Case, edges: BoolArray) -> list[IntArray]:

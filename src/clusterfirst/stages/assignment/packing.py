@@ -14,8 +14,13 @@ import numpy as np
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InfeasibleError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import IntArray
-from clusterfirst.stages.assignment.highs import AssignSettings, assign_exact
-from clusterfirst.stages.assignment.problem import AssignProblem, Status, is_within
+from clusterfirst.stages.assignment.assign import assign
+from clusterfirst.stages.assignment.problem import (
+    AssignProblem,
+    AssignSettings,
+    Status,
+    is_within,
+)
 from clusterfirst.stages.compiled import inner, kernel
 
 NODES = 50  # of branch and bound for a packing when no clock runs: about 10 seconds
@@ -119,7 +124,7 @@ def _pack_exactly(
     problem = AssignProblem(cost, demands, capacity, limit)
     nodes = NODES if deadline.left() == math.inf else None
     settings = AssignSettings(mip_gap=math.inf, seconds=math.inf, max_nodes=nodes)
-    answer = assign_exact(problem, settings, deadline)
+    answer = assign(problem, "exact", settings, deadline)
     if is_within(answer.labels, demands, np.full(limit, capacity)):
         return answer.labels
     if answer.status is Status.INFEASIBLE:
