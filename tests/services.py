@@ -48,7 +48,13 @@ class Service:
             free.bind(("127.0.0.1", port))
             self.port = free.getsockname()[1]
         command = [sys.executable, "-m", "clusterfirst", "serve", "--data", str(data)]
-        command += ["--port", str(self.port), "--workers", "1", *args]
+        command += [
+            "--port",
+            str(self.port),
+            "--workers",
+            "1",
+            *args,
+        ]  # the last word wins
         self.data = data
         self.log = data.with_suffix(".log").open("ab")
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)

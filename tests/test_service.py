@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -149,7 +150,21 @@ def test_the_same_key_gives_the_same_plan(client: httpx.Client) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "E508")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "geojson", "json", "sol", "png", "svg"])
+@pytest.mark.parametrize(
+    "suffix",
+    [
+        "csv",
+        "geojson",
+        "gpx",
+        "html",
+        "json",
+        "sheets.html",
+        "sol",
+        "png",
+        "svg",
+        "xlsx",
+    ],
+)
 def test_exports(client: httpx.Client, plan: Plan, suffix: str) -> None:
     """Every format is a file with a name of ours; routes in .json read back."""
     answer = client.get(f"/v1/plans/{plan['id']}/export.{suffix}")
@@ -225,6 +240,29 @@ def test_a_table_with_coordinates_is_enough(client: httpx.Client) -> None:
     answer = client.post("/v1/plans?capacity=5", content=text, headers=headers)
     assert answer.status_code == 200, answer.text
     assert sorted(map(tuple, answer.json()["routes"])) == [("east",), ("north",)]
+
+
+def test_a_spreadsheet_is_a_table_too(client: httpx.Client, plan: Plan) -> None:
+    """XLSX with coordinates is planned; its other columns come out of the exports."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (
+        ["Name", "Latitude", "Longitude", "Weight", "phone"],
+        ["depot", 51.05, 3.72, None, ""],
+        ["north", 51.07, 3.72, 3, "0123"],
+        ["east", 51.05, 3.75, 4, "0456"],
+    ):
+        book.active.append(row)
+    data = io.BytesIO()
+    book.save(data)
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    headers = {"Content-Type": kind, "Prefer": "wait=20"}
+    where = "/v1/plans?capacity=5"
+    answer = client.post(where, content=data.getvalue(), headers=headers)
+    assert answer.status_code == 200, answer.text
+    stops = client.get(f"/v1/plans/{answer.json()['id']}/export.csv").text
+    assert "phone" in stops.splitlines()[0]
+    assert "0456" in stops
 
 
 def test_validate_names_every_line(client: httpx.Client) -> None:

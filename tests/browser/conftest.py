@@ -51,10 +51,14 @@ def page(browser: Browser, service: Service) -> Iterator[Page]:
     found = context.new_page()
     found.on("console", lambda message: said.append(message.text))
     found.on("pageerror", lambda error: said.append(str(error)))
+    found.on(
+        "response",
+        lambda answer: said.append(answer.text()) if answer.status >= 400 else None,
+    )
     found.goto(f"http://127.0.0.1:{service.port}/")
     yield found
     context.close()
-    assert said == []
+    assert not said, "\n".join(said)
 
 
 def picture(page: Page, name: str) -> None:

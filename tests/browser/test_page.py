@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ def table(customers: int, seed: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
+def until(page: Page, condition: str, argument: Any = None) -> None:
+    """Wait for a condition; Playwright's own way is eval, which the page forbids."""
+    end = time.monotonic() + 30
+    while not page.evaluate(condition, argument):
+        assert time.monotonic() < end, condition
+        page.wait_for_timeout(30)
+
+
 def plan_of(page: Page) -> dict[str, Any]:
     """The plan on the page."""
     return page.evaluate("clusterfirst.state.plan")
@@ -75,7 +84,7 @@ def test_the_walk(page: Page, service: Service) -> None:
     """Drop, plan, watch, stop, drag, undo, quote, compare, export, restart."""
     start_plan(page, seconds="30")
     expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
-    page.wait_for_function("clusterfirst.state.plan.history?.length >= 3")
+    until(page, "() => clusterfirst.state.plan.history?.length >= 3")
     picture(page, "service-planning")
     page.get_by_role("button", name="Stop", exact=True).click()
     plan = wait_done(page)
@@ -121,9 +130,7 @@ def drag_on_the_map(page: Page) -> None:
     page.mouse.move(there[0] + 1, there[1])
     picture(page, "service-drag")
     page.mouse.up()
-    page.wait_for_function(
-        "v => clusterfirst.state.plan.version > v", arg=before["version"]
-    )
+    until(page, "v => clusterfirst.state.plan.version > v", before["version"])
     after = plan_of(page)
     assert stop in after["routes"][route] or len(after["routes"]) < len(
         before["routes"]
@@ -135,11 +142,9 @@ def undo_and_redo(page: Page) -> None:
     moved = plan_of(page)
     page.locator("#view").focus()
     page.keyboard.press("Control+z")
-    page.wait_for_function(
-        "id => clusterfirst.state.plan.id === id", arg=moved["parent"]
-    )
+    until(page, "id => clusterfirst.state.plan.id === id", moved["parent"])
     page.keyboard.press("Control+Shift+z")
-    page.wait_for_function("id => clusterfirst.state.plan.id === id", arg=moved["id"])
+    until(page, "id => clusterfirst.state.plan.id === id", moved["id"])
 
 
 def drag_in_the_list(page: Page) -> None:
@@ -150,9 +155,7 @@ def drag_in_the_list(page: Page) -> None:
     page.locator(f".vehicle[data-route='{own}'] > button").click()
     row = page.locator(f".stop-row[data-id='{stop}']")
     row.drag_to(page.locator(f".vehicle[data-route='{route}'] > button"))
-    page.wait_for_function(
-        "v => clusterfirst.state.plan.version > v", arg=before["version"]
-    )
+    until(page, "v => clusterfirst.state.plan.version > v", before["version"])
 
 
 def look_at_a_stop(page: Page) -> None:
@@ -176,12 +179,9 @@ def quote_an_order(page: Page) -> None:
     )
     page.mouse.click(*empty)
     expect(page.locator("#offers")).to_contain_text("Take")
-    picture(page, "service-quote")
     page.get_by_label("Seconds to plan").select_option("1")
     page.locator("#offers").get_by_text("Take").first.click()
-    page.wait_for_function(
-        "v => clusterfirst.state.plan.version > v", arg=before["version"]
-    )
+    until(page, "v => clusterfirst.state.plan.version > v", before["version"])
     after = wait_done(page)
     assert after["customers"] == before["customers"] + 1
 
@@ -191,7 +191,6 @@ def compare_plans(page: Page) -> None:
     page.get_by_label("Compare with").select_option(index=1)
     expect(page.locator("#view")).to_contain_text("stops changed vehicle")
     expect(page.locator("#view")).to_contain_text("New: new 121")
-    picture(page, "service-compare")
 
 
 def export_files(page: Page) -> None:
@@ -199,7 +198,7 @@ def export_files(page: Page) -> None:
     formats = page.locator("[data-format]").evaluate_all(
         "all => all.map(one => one.dataset.format)"
     )
-    assert {"csv", "geojson", "json", "sol", "png"} <= set(formats)
+    assert {"csv", "geojson", "html", "json", "sol", "png", "xlsx"} <= set(formats)
     for name in formats:
         with page.expect_download(timeout=30_000) as download:
             page.locator(f"[data-format='{name}']").click()
@@ -215,7 +214,7 @@ def after_a_restart(page: Page, service: Service) -> None:
     again = Service(service.data, port=service.port).wait()
     service.process, service.client = again.process, again.client
     page.reload()
-    page.wait_for_function("id => clusterfirst.state.plan?.id === id", arg=plan["id"])
+    until(page, "id => clusterfirst.state.plan?.id === id", plan["id"])
     assert plan_of(page)["routes"] == plan["routes"]
 
 
@@ -227,7 +226,6 @@ def test_the_demo_and_the_stages(page: Page) -> None:
     page.get_by_role("button", name="Plan", exact=True).click()
     expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
     wait_done(page)
-    picture(page, "service-demo")
     page.get_by_role("button", name="look inside").click()
     for name in ("Clusters", "Transport plan", "Tours", "Seeds"):
         page.locator("#stages").get_by_text(name).click(timeout=60_000)
@@ -248,10 +246,10 @@ def test_a_phone_shows_everything(
     page.locator("td .link").first.click()
     expect(page.locator(".vehicle").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    box = page.locator(".vehicle").first.bounding_box()
-    assert box is not None
-    assert box["x"] + box["width"] <= 390
-    picture(page, f"service-phone-{scheme}")
+    cut = "document.querySelector('.vehicle').getBoundingClientRect().right > 390"
+    assert not page.evaluate(cut)
+    if scheme == "dark":
+        picture(page, "service-phone")
     context.close()
 
 
@@ -269,9 +267,7 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     before = plan_of(page)
     move.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function(
-        "v => clusterfirst.state.plan.version > v", arg=before["version"]
-    )
+    until(page, "v => clusterfirst.state.plan.version > v", before["version"])
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("button, input, select")].filter((e) =>
         e.checkVisibility() && !(e.textContent.trim() || e.ariaLabel || e.labels?.length

@@ -6,7 +6,6 @@ is wrong comes back with the line of the table and never with that file's path.
 
 from __future__ import annotations
 
-import csv
 import tempfile
 import threading
 import warnings
@@ -20,7 +19,7 @@ from typing import Any, TypeVar
 from clusterfirst.files import read_instance, read_locations
 from clusterfirst.files.json_files import Checker, instance_of, parse_json
 from clusterfirst.files.source import Limits, plain_number
-from clusterfirst.files.tables import SEPARATORS, format_table
+from clusterfirst.files.tables import ALIASES, format_table, parse_table, table_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import (
     ClusterfirstError,
@@ -38,6 +37,7 @@ JSON = "application/json"
 CSV = "text/csv"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SUFFIX = {CSV: ".csv", XLSX: ".xlsx"}
+OWN_COLUMNS = ("id", "lat", "lon", "x", "y", "demand")
 PLAN_KEYS = {"instance", "city", "orders", "capacity", "vehicles", "options", "name"}
 OPTION_KEYS = {
     "method",
@@ -167,12 +167,16 @@ def _from_table(
     changes = query_figures(query)
     city_id, depot = query.pop("city", ""), query.pop("depot", "")
     options = {key: _word(value) for key, value in query.items()}
-    suffix, content = SUFFIX[body.kind], body.content
+    suffix = SUFFIX[body.kind]
     if city_id:
-        city = find_city(city_id)
-    else:
-        city, content = _city_in_table(content, suffix, depot, limits.of_files)
-    return through_file(content, suffix, _day_reader(city, changes, limits)), options
+        reader = _day_reader(find_city(city_id), changes, limits)
+        return through_file(body.content, suffix, reader), options
+    text = through_file(
+        body.content, suffix, lambda path: table_text(path, limits.of_files)
+    )
+    city, text = _city_in_table(text, depot, limits.of_files)
+    day = through_file(text.encode(), ".csv", _day_reader(city, changes, limits))
+    return day.replace(columns=_carried(day.columns)), options
 
 
 def query_figures(query: dict[str, str]) -> dict[str, Any]:
@@ -204,39 +208,36 @@ def _word(text: str) -> Any:
     return int(value) if text.isdigit() else value
 
 
-def _city_in_table(
-    content: bytes, suffix: str, depot: str, limits: Limits
-) -> tuple[City, bytes]:
+def _city_in_table(text: str, depot: str, limits: Limits) -> tuple[City, str]:
     """The locations of a table that has coordinates, and the table without its depot.
 
     The depot's line becomes an empty one, so that line numbers stay what they are.
     """
-    if suffix != ".csv":
-        rule = "a city is needed for orders in this format; send text/csv instead"
-        raise InputError(Problem("E143", "city", "none", rule))
-    text = read_text_of(content)
-    lines = text.replace("\r\n", "\n").split("\n")
-    separator = max(SEPARATORS, key=lines[0].count)
-    header = [
-        name.strip().lower()
-        for name in next(csv.reader([lines[0]], delimiter=separator), [])
-    ]
-    if "id" not in header or not {"lat", "x"} & set(header):
+    try:
+        table = parse_table(text, [("id", "lat", "lon"), ("id", "x", "y")])
+    except InputError as error:
+        if error.problems[0].code != "E311":
+            raise
         rule = "orders without coordinates need a city; or add columns lat,lon or x,y"
-        raise InputError(Problem("E143", "city", "none", rule))
-    at = header.index("id")
-    ids = [
-        next(csv.reader([line], delimiter=separator), [])[at : at + 1]
-        for line in lines[1:]
-    ]
-    names = [cell[0].strip() if cell else "" for cell in ids]
-    depot = depot or next(
-        (n for n in names if n.lower() == "depot"), names[0] if names else ""
+        raise InputError(Problem("E143", "city", "none", rule)) from error
+    names = table.column("id")
+    home = next((n for n in names if n.lower() == "depot"), names[0] if names else "")
+    depot = depot or home
+    city = through_file(
+        text.encode(), ".csv", lambda path: read_locations(path, depot, limits)
     )
-    city = through_file(content, ".csv", lambda p: read_locations(p, depot, limits))
-    if depot in names:
-        lines[1 + names.index(depot)] = ""
-    return city, "\n".join(lines).encode()
+    lines = text.split("\n")
+    lines[table.lines()[names.index(depot)] - 1] = ""
+    return city, "\n".join(lines)
+
+
+def _carried(columns: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The columns that say something the instance does not know by itself."""
+    own = {
+        *OWN_COLUMNS,
+        *(word for name in OWN_COLUMNS for word in ALIASES.get(name, ())),
+    }
+    return {name: cells for name, cells in columns.items() if name not in own}
 
 
 def through_file(content: bytes, suffix: str, read: Callable[[Path], Value]) -> Value:

@@ -19,8 +19,11 @@ def moved_to(
     """The routes with a customer at the cheapest place of another route."""
     c = row_of(instance, customer)
     routes = [[r for r in stops if r != c] for stops in solution.routes]
+    vehicles = None if solution.vehicles is None else list(solution.vehicles)
     if route is None:
         routes.append([c])
+        if vehicles is not None:
+            vehicles.append(_idle(vehicles))
     elif not 1 <= route <= len(routes):
         rule = f"1 to {len(routes)}, or null for a route of its own"
         raise InputError(Problem("E404", "route", str(route), rule))
@@ -33,7 +36,14 @@ def moved_to(
             - instance.lengths(path, onward)
         )
         stops.insert(int(extra.argmin()), c)
-    return Solution(stops for stops in routes if stops)
+    left = [k for k, stops in enumerate(routes) if stops]
+    drives = None if vehicles is None else [vehicles[k] for k in left]
+    return Solution([routes[k] for k in left], drives)
+
+
+def _idle(vehicles: Sequence[int]) -> int:
+    """The first vehicle that stays at home; the judge knows whether there is one."""
+    return next(v for v in range(len(vehicles) + 1) if v not in vehicles)
 
 
 def row_of(instance: Instance, customer: str) -> int:
@@ -62,12 +72,15 @@ def saved_without(instance: Instance, solution: Solution, c: int) -> float:
 def offers(instance: Instance, solution: Solution) -> list[dict[str, Any]]:
     """What the last customer, who is on no route yet, would cost on each of them."""
     new = instance.num_customers
-    alone = Solution((*solution.routes, (new,)))
+    drives = solution.vehicles
+    alone = Solution(
+        (*solution.routes, (new,)), None if drives is None else (*drives, _idle(drives))
+    )
     found: list[dict[str, Any]] = []
     for route in [None, *range(1, len(solution.routes) + 1)]:
         verdict = judge(instance, moved_to(instance, alone, instance.ids[new], route))
         found.append({"route": route, "price": verdict.cost, "fits": verdict.feasible})
-    before = sum(figures(instance, solution)["lengths"])
+    before = judge(instance, solution).cost
     for offer in found:
         offer["price"] -= before
     return sorted(found, key=lambda offer: (not offer["fits"], offer["price"]))
@@ -83,8 +96,5 @@ def unused_name(ids: Sequence[str]) -> str:
 
 def figures(instance: Instance, solution: Solution) -> dict[str, Any]:
     """What a dispatcher asks of each route: its length and its stops."""
-    lengths = [
-        float(instance.lengths((0, *route), (*route, 0)).sum())
-        for route in solution.routes
-    ]
+    lengths = list(judge(instance, solution).lengths)
     return {"lengths": lengths, "customers": instance.num_customers}

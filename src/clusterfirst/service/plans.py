@@ -20,7 +20,7 @@ from typing import Any
 from clusterfirst.files import instance_document, write_solution
 from clusterfirst.files.by_suffix import SOLUTION_SUFFIXES
 from clusterfirst.files.json_files import format_json, parse_instance
-from clusterfirst.files.solutions import solution_document
+from clusterfirst.files.solutions import solution_document, solution_of
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
@@ -45,6 +45,7 @@ from clusterfirst.service.replan import with_changes
 from clusterfirst.service.settings import ServiceSettings
 from clusterfirst.service.store import PlanRow, Store, digest, new_id
 from clusterfirst.service.worker import Look, Task
+from clusterfirst.solving.explaining.customer import why
 from clusterfirst.solving.explaining.explain import Explanation, explain
 from clusterfirst.solving.solver import default_time_limit
 
@@ -54,15 +55,17 @@ MEDIA_TYPES = {
     "gpx": "application/gpx+xml",
     "html": "text/html; charset=utf-8",
     "json": "application/json",
+    "sheets.html": "text/html; charset=utf-8",
     "png": "image/png",
     "sol": "text/plain; charset=utf-8",
     "svg": "image/svg+xml",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
+KEPT = 64  # instances in memory
 QUOTE_KEYS = {"lat", "lon", "x", "y", "demand"}
 MODEL = "general"  # asked for the stages of a plan
 STAGES_SECONDS = 180.0  # compiling included, after a fresh installation
-FORMATS = [f for f in MEDIA_TYPES if f".{f}" in SOLUTION_SUFFIXES]
+FORMATS = [f for f in MEDIA_TYPES if Path(f".x.{f}").suffix in SOLUTION_SUFFIXES]
 
 
 class Plans:
@@ -72,7 +75,8 @@ class Plans:
         self.limits = settings.limits
         self.store = store
         self.desk = Desk(settings.workers, settings.limits.queue, self._save)
-        self._read = lru_cache(maxsize=64)(self._read_instance)
+        self._instances: dict[str, Instance] = {}  # the last ones, by hash
+        self._explained = lru_cache(maxsize=8)(self._explain)
         for row in store.unfinished():  # accepted before a restart or a kill
             self.desk.submit(self._live(row, self._read(row.instance)))
 
@@ -80,8 +84,19 @@ class Plans:
         if live.saved:
             self.store.finish_plan(live.plan, status, live.answer)
 
-    def _read_instance(self, known_as: str) -> Instance:
-        return parse_instance(self.store.instance(known_as), self.limits.of_files)
+    def _read(self, known_as: str) -> Instance:
+        found = self._instances.get(known_as)
+        if found is None:
+            text = self.store.instance(known_as)
+            found = self._keep(known_as, parse_instance(text, self.limits.of_files))
+        return found
+
+    def _keep(self, known_as: str, instance: Instance) -> Instance:
+        """Keep an instance at hand; the oldest goes."""
+        while len(self._instances) >= KEPT:
+            self._instances.pop(next(iter(self._instances), ""), None)
+        self._instances[known_as] = instance
+        return instance
 
     def _live(self, row: PlanRow, instance: Instance) -> Live:
         options = solve_options(row.request.get("options", {}), self.limits)
@@ -117,6 +132,7 @@ class Plans:
         row, document = self._row(wish.instance, request, "solved", None)
         if parent is not None:
             row = _after(row, parent, "replanned")
+        self._keep(row.instance, wish.instance)
         live = self._live(row, wish.instance)
         self.store.add_plan(row, document, key)
         self.desk.submit(live)
@@ -157,10 +173,7 @@ class Plans:
             )
             raise Refusal(Problem("E511", "plan", row.status, rule))
         instance = self._read(row.instance)
-        at = {name: i for i, name in enumerate(instance.ids)}
-        return instance, Solution(
-            [at[c] for c in route] for route in row.answer["routes"]
-        )
+        return instance, solution_of(row.answer, instance)[0]
 
     def document(self, plan: str) -> dict[str, Any]:
         """A plan as clients see it, with the best routes so far."""
@@ -278,6 +291,7 @@ class Plans:
             "unit": instance.unit,
             "alone": alone,
             "others": others,
+            "sentences": list(why(instance, solution, customer).sentences),
         }
 
     def quote(self, plan: str, body: Body) -> dict[str, Any]:
@@ -295,12 +309,8 @@ class Plans:
         self.desk.submit(live)
         return live
 
-    def _explained(self, plan: str) -> Explanation:
-        if not hasattr(self, "_explanations"):
-            self._explanations = lru_cache(maxsize=8)(
-                lambda plan: explain(*self.solution(self.row(plan)))
-            )
-        return self._explanations(plan)
+    def _explain(self, plan: str) -> Explanation:
+        return explain(*self.solution(self.row(plan)))
 
 
 def best_so_far(live: Live) -> dict[str, Any]:

@@ -59,8 +59,10 @@ def with_changes(
         raise Refusal(Problem("E511", "plan", "a matrix", rule))
     whole: dict[str, Any] = instance_document(old)
     whole.pop("city", None)  # its rows are no longer those of the city's day
-    kept = [place for place in whole["customers"] if place["id"] not in gone]
-    whole["customers"] = kept + added
+    stays = [i for i, name in enumerate(old.ids) if name not in gone]
+    whole["customers"] = [whole["customers"][i - 1] for i in stays[1:]] + added
+    for name, cells in whole.get("columns", {}).items():
+        whole["columns"][name] = [cells[i] for i in stays] + [""] * len(added)
     return instance_of(whole, limits.of_files)
 
 

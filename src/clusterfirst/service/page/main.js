@@ -355,7 +355,6 @@ const act = {
   }),
 
   export: guarded((format) => download(`/v1/plans/${state.plan.id}/export.${format}`, `plan.${format}`)),
-  print() { $("sheets").replaceChildren(...views.sheets(state)); print(); },
   copy: guarded(async (text) => { await navigator.clipboard.writeText(text); tell("Copied"); }),
 };
 

@@ -3,8 +3,15 @@
 const NUMBERED_FROM = 7; // pixels of radius; smaller stops are dots
 const REACH = 12; // pixels around the pointer
 
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+const colours = { true: [], false: [] };
+
 export function colour(route) {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const known = colours[scheme.matches];
+  return (known[route] ??= mixed(route, scheme.matches));
+}
+
+function mixed(route, dark) {
   const hue = (route * 137.508 + 205) % 360; // neighbours in the list differ most
   const light = (dark ? 0.74 : 0.56) + ((route % 3) - 1) * 0.05;
   return `oklch(${light.toFixed(2)} 0.145 ${hue.toFixed(0)})`;
@@ -58,7 +65,7 @@ export class RouteMap {
     this.places = []; // {id, at: LatLng, demand}; the depot first
     this.routes = [];
     this.look = { stage: "tours", hovered: null, selected: null, moved: new Set(), seeds: [], shares: null };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    scheme.addEventListener("change", () => this.redraw());
   }
 
   show(instance) {
@@ -177,38 +184,61 @@ export class RouteMap {
   }
 
   drawStops(pen, points, bounds) {
-    const paper = css("--paper"), muted = css("--muted"), accent = css("--accent");
-    const { radius } = this;
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    for (let row = 1; row < points.length; row++) {
+    const grey = this.look.stage === "seeds";
+    const loose = [];
+    for (let row = 1; row < points.length; row++) if (!this.owner?.has(row)) loose.push(row);
+    this.drawDots(pen, points, bounds, loose, css("--muted"));
+    this.routes.forEach((stops, r) => {
+      pen.globalAlpha = this.faint(r) ? 0.25 : 1;
+      if (grey || this.look.stage !== "tours" || !this.large) this.drawDots(pen, points, bounds, stops, grey ? css("--muted") : colour(r));
+      else this.drawNumbers(pen, points, bounds, stops, colour(r));
+    });
+    pen.globalAlpha = 1;
+    this.drawRings(pen, points);
+  }
+
+  drawDots(pen, points, bounds, rows, fill) { // all of a colour in one path: thousands in a frame
+    const radius = Math.min(this.radius, this.look.stage === "tours" ? 6 : 4);
+    pen.fillStyle = fill;
+    pen.beginPath();
+    for (const row of rows) {
       const p = points[row];
       if (!bounds.contains(p)) continue;
-      const [r, k] = this.owner?.get(row) ?? [null, null];
-      const grey = r === null || this.look.stage === "seeds";
-      pen.globalAlpha = r !== null && this.faint(r) ? 0.25 : 1;
-      pen.fillStyle = grey ? muted : colour(r);
-      const small = this.look.stage !== "tours" || grey;
-      pen.beginPath();
-      pen.arc(p.x, p.y, small ? Math.min(radius, 4) : radius, 0, 7);
-      pen.fill();
-      if (this.large && !small) {
-        pen.lineWidth = 1.5;
-        pen.strokeStyle = paper;
-        pen.stroke();
-        pen.fillStyle = paper;
-        pen.font = `600 ${(k + 1 > 99 ? 0.9 : 1.15) * radius}px system-ui, sans-serif`;
-        pen.fillText(k + 1, p.x, p.y + 0.5);
-      }
-      if (this.look.moved.has(this.places[row].id) || this.look.selected === this.places[row].id) {
-        pen.lineWidth = 2.5;
-        pen.strokeStyle = accent;
-        pen.beginPath();
-        pen.arc(p.x, p.y, radius + 4, 0, 7);
-        pen.stroke();
-      }
+      pen.moveTo(p.x + radius, p.y);
+      pen.arc(p.x, p.y, radius, 0, 7);
     }
-    pen.globalAlpha = 1;
+    pen.fill();
+  }
+
+  drawNumbers(pen, points, bounds, rows, fill) {
+    const { radius } = this, paper = css("--paper");
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.lineWidth = 1.5;
+    pen.strokeStyle = paper;
+    rows.forEach((row, k) => {
+      const p = points[row];
+      if (!bounds.contains(p)) return;
+      pen.fillStyle = fill;
+      pen.beginPath();
+      pen.arc(p.x, p.y, radius, 0, 7);
+      pen.fill();
+      pen.stroke();
+      pen.fillStyle = paper;
+      pen.font = `600 ${(k + 1 > 99 ? 0.9 : 1.15) * radius}px system-ui, sans-serif`;
+      pen.fillText(k + 1, p.x, p.y + 0.5);
+    });
+  }
+
+  drawRings(pen, points) {
+    const marked = [...this.look.moved, this.look.selected].map((id) => points[this.index?.get(id)]).filter(Boolean);
+    pen.lineWidth = 2.5;
+    pen.strokeStyle = css("--accent");
+    for (const p of marked) {
+      pen.beginPath();
+      pen.arc(p.x, p.y, this.radius + 4, 0, 7);
+      pen.stroke();
+    }
   }
 
   drawSeeds(pen, points) {

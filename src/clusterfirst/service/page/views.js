@@ -141,18 +141,12 @@ export function stopsView(state, act) {
 
 export function whyView(state, act) {
   if (state.quote) return quoteView(state, act);
-  const { why, plan } = state;
+  const { why } = state;
   if (!why) return empty("Click a stop to see why it is where it is, or an empty place on the map to price a new order.");
   const unit = why.unit;
-  const best = why.others.find((o) => o.fits);
-  const own = state.place.get(why.customer);
-  const lines = [
-    `Stop ${own[1] + 1} of ${plan.routes[own[0]].length} on ${vehicle(state, own[0])}, which carries ${plain(why.load)} of ${plain(why.capacity)}.`,
-    best ? (best.price >= 0 ? `The next best is ${vehicle(state, best.route - 1)}: ${price(best.price, unit)}.` : `${vehicle(state, best.route - 1)} would be shorter by ${length(-best.price, unit)}.`) : "No other vehicle has room for it.",
-  ];
   return h("div", { class: "stack" },
     h("h2", {}, `Stop ${why.customer} `, h("span", { class: "muted", text: `· demand ${plain(why.demand)}` })),
-    why.sentences ? why.sentences.map((s) => h("p", { text: s })) : lines.map((s) => h("p", { text: s })),
+    why.sentences.map((sentence) => h("p", { text: sentence })),
     offerTable(state, [...why.others, { route: null, price: why.alone, fits: true }].sort((a, b) => b.fits - a.fits || a.price - b.price), unit, (r) => act.move(why.customer, r), "Move"),
     h("button", { onclick: () => act.remove(why.customer), text: "Take this order out" }));
 }
@@ -200,13 +194,10 @@ export function compareView(state, act) {
 
 export function exportView(state, act) {
   if (!state.plan?.routes || !state.limits) return empty("Plan first; then take it along.");
-  const words = { csv: "CSV table", xlsx: "Excel", geojson: "GeoJSON", json: "JSON", sol: "CVRPLIB .sol", png: "Picture", svg: "SVG", html: "Map in one file", gpx: "GPX" };
+  const words = { csv: "CSV table", xlsx: "Excel", geojson: "GeoJSON", json: "JSON", sol: "CVRPLIB .sol", png: "Picture", svg: "SVG", html: "Map in one file", gpx: "GPX", "sheets.html": "Driver sheets" };
   return h("div", { class: "stack" },
-    h("h2", { text: "Files" }),
-    h("div", { class: "exports" }, state.limits.formats.filter((f) => f !== "geojson" || state.plan.unit === "km").map((f) => h("button", { "data-format": f, onclick: () => act.export(f), text: words[f] ?? f }))),
-    h("h2", { text: "Driver sheets" }),
-    h("p", { class: "muted", text: "One page per vehicle: stops in order, loads and distances." }),
-    h("div", {}, h("button", { id: "print", onclick: act.print, text: "Print" })));
+    h("p", { class: "muted", text: "The same files as on the command line. Driver sheets print one page per vehicle." }),
+    h("div", { class: "exports" }, state.limits.formats.filter((f) => !["geojson", "gpx"].includes(f) || state.plan.unit === "km").map((f) => h("button", { "data-format": f, onclick: () => act.export(f), text: words[f] ?? f }))));
 }
 
 export function curlView(state, act) {
@@ -214,17 +205,6 @@ export function curlView(state, act) {
     h("p", { class: "muted" }, "What this page just asked, for your own programs. All of it: ", h("a", { href: "/v1/openapi.json", text: "OpenAPI" }), "."),
     state.journal.map((entry) => h("div", { class: "stack" }, h("pre", { text: entry.command, tabindex: "0" }),
       h("div", { class: "row" }, h("button", { onclick: () => act.copy(entry.command), text: "Copy" }), entry.content && typeof entry.content === "string" ? h("button", { onclick: () => act.copy(entry.content), text: "Copy the body" }) : null))));
-}
-
-export function sheets(state) {
-  const { plan } = state;
-  return plan.routes.map((route, r) => {
-    let load = 0;
-    return h("section", {}, h("h2", { text: `${vehicle(state, r)}` }),
-      h("p", { text: `${plan.name || "Plan"} · ${route.length} stops · load ${plain(plan.loads[r])} of ${plain(plan.capacity)} · ${length(plan.lengths[r], plan.unit)}` }),
-      h("table", {}, h("thead", {}, h("tr", {}, ["", "Stop", "Demand", "Delivered so far", "Done"].map((t) => h("th", { text: t })))),
-        h("tbody", {}, route.map((id, k) => h("tr", {}, h("td", { text: k + 1 }), h("td", { text: id }), h("td", { text: plain(state.demand.get(id)) }), h("td", { text: plain(load += state.demand.get(id)) }), h("td", { text: "☐" }))))));
-  });
 }
 
 const empty = (text) => h("p", { class: "muted", text });
