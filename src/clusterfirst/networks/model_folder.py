@@ -105,29 +105,36 @@ class Model:
 
     def outside(self, instance: Instance) -> list[str]:
         """Sentences on what of this instance lies outside of what training has seen."""
+        return [
+            f"W723 outside of what model {self.name} was trained on: {words}; compare "
+            "its answer with --method fisher-jaikumar"
+            for words in self.strange(instance).values()
+        ]
+
+    def strange(self, instance: Instance) -> dict[str, str]:
+        """What of this instance training has not seen, by name, in words."""
         reach = self.provenance.get("reach")
         n = instance.num_customers
         if not isinstance(reach, dict) or n == 0:
-            return []
+            return {}
         share = instance.demand_units[1:] / instance.capacity_units
         found = {
             "customers": (n, "customers"),
             "per_route": (min(n, n / max(share.sum(), 1e-9)), "customers per route"),
             "largest_share": (share.max(), "of a vehicle for the largest demand"),
         }
-        sentences = []
-        for name, (value, words) in found.items():
+        words = {}
+        for name, (value, unit) in found.items():
             try:
                 low, high = map(float, reach[name])
             except (KeyError, TypeError, ValueError):  # nobody wrote it down
                 continue
             if not low * (1 - TOLERANCE) <= value <= high * (1 + TOLERANCE):
-                sentences.append(
-                    f"W723 outside of what model {self.name} was trained on: "
-                    f"{_plain(value)} {words}, trained on {_plain(low)} to "
-                    f"{_plain(high)}; compare its answer with --method fisher-jaikumar"
+                words[name] = (
+                    f"{_plain(value)} {unit}, trained on {_plain(low)} to "
+                    f"{_plain(high)}"
                 )
-        return sentences
+        return words
 
 
 def _plain(value: float) -> str:

@@ -189,10 +189,11 @@ class Network:
         inner, outer = (self._part("cluster.pair_head", each) for each in LAYERS)
         others, flat = candidates.ravel(), cost.ravel()
         mine = np.repeat(np.arange(1, T), C)
-        features = np.empty((GEOMETRY + SHARED + 2, BLOCK), dtype=np.float32)
+        room = np.empty((GEOMETRY + SHARED + 2) * BLOCK, dtype=np.float32)
         for block in blocks(len(flat)):
             who, seed = mine[block], others[block]
-            some = features[:, : len(who)]
+            # In one piece whatever the length: another layout is compiled again.
+            some = room[: len(who) * len(room) // BLOCK].reshape(-1, len(who))
             pair_geometry(nodes.position, who, seeds[seed], some)
             shared_products(left, right, who, seed, some[GEOMETRY:])
             some[-2], some[-1] = flat[block], nodes.demand[who]
@@ -226,6 +227,7 @@ class Network:
 def _flat(lists: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Lists without their padding: where they start, whom they name, whose they are."""
     owner, place = np.nonzero(lists >= 0)
+    owner = np.ascontiguousarray(owner)  # another layout is compiled again
     start = np.searchsorted(owner, np.arange(len(lists) + 1))
     return start, lists[owner, place], owner
 

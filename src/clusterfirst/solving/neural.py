@@ -17,7 +17,7 @@ from clusterfirst.networks.neural import (
 )
 from clusterfirst.networks.plan import transport_plan
 from clusterfirst.problem.instance import Instance, IntArray
-from clusterfirst.solving.decoding import fleets, run_stream
+from clusterfirst.solving.decoding import SEARCH_ROUNDS, fleets, run_stream
 from clusterfirst.solving.options import NeuralSettings, SolveOptions
 from clusterfirst.stages.moved_seeds import centres
 from clusterfirst.stages.routes import Routes
@@ -29,8 +29,20 @@ SHOTS_NOTED = 20  # answers that get a line of their own in the notes
 
 
 def neural(state: SearchState, options: SolveOptions) -> None:
-    """The network as a method of `solve`."""
-    run_network(state, options.neural)
+    """The network as a method of `solve`.
+
+    Where a search follows, it makes the start: quick assignments cost 0.1 to 0.3 % of
+    its length and save a fifth of its time (LOG.md), and what is strange about the
+    instance matters less.
+    """
+    settings = options.neural
+    if options.polishes:
+        quick = replace(settings.decoding, rounds=SEARCH_ROUNDS)
+        run_network(state, replace(settings, decoding=quick))
+        return
+    model = load_model(settings.model or DEFAULT_MODEL)
+    state.notes.extend(model.outside(state.instance))
+    run_network(state, settings)
 
 
 def run_network(state: SearchState, settings: NeuralSettings) -> None:
@@ -39,7 +51,6 @@ def run_network(state: SearchState, settings: NeuralSettings) -> None:
         model = load_model(settings.model or DEFAULT_MODEL)
         borrow = settings.new_locations == "nearest"
         rows = model.rows_of(state.instance, borrow=borrow)
-        state.notes.extend(model.outside(state.instance))
         scoring = scoring_of(state.instance, settings)
         scorer = NeuralScorer(
             model.network, state.instance, rows, settings.threads, scoring

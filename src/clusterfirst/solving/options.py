@@ -12,7 +12,7 @@ from clusterfirst.solving.method import METHODS, Kind, find_method
 ASSIGNMENTS = ("exact", "sparse", "hard", "fast")
 FLEETS = ("kmin", "best")
 NEW_LOCATIONS = ("refuse", "nearest")
-DEFAULT_METHOD = "fisher-jaikumar"
+AUTO = "auto"  # the method that measurements say is best: first_method.py
 TIME_LIMITS = (0.05, 86_400.0)
 MOST_SHOTS = 1000
 MOST_THREADS = 256
@@ -67,6 +67,9 @@ class SolveOptions:
 
     Parameters
     ----------
+    method
+        "auto": the start that measurements say is best for the number of customers
+        and the time (Fisher-Jaikumar without polish or by counts); or one by name.
     time_limit
         Wall-clock seconds per instance; None: see `default_time_limit`.
     iterations
@@ -96,7 +99,7 @@ class SolveOptions:
         "nearest" to borrow what it knows of the nearest one.
     """
 
-    method: str = DEFAULT_METHOD
+    method: str = AUTO
     time_limit: float | None = None
     iterations: int | None = None
     seed: int = 0
@@ -156,8 +159,9 @@ class SolveOptions:
         threaded = threads is None or (
             _is_whole(threads) and 1 <= threads <= MOST_THREADS
         )
+        known_method = self.method == AUTO or find_method(self.method) is not None
         checks = {
-            "method": (find_method(self.method) is not None, _one_of(METHODS)),
+            "method": (known_method, _one_of((AUTO, *METHODS))),
             "time_limit": (in_time, f"{low:g} to {high:g} seconds"),
             "iterations": (countable, "a whole number of at least 1"),
             "seed": (seeded, "0 to 2^63-1"),

@@ -15,10 +15,14 @@ from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.canonical import Canonical, canonical
+from clusterfirst.solving.first_method import (
+    START_SHARE,
+    default_time_limit,
+    with_method,
+)
 from clusterfirst.solving.method import METHODS, run_method
 from clusterfirst.solving.options import (
     ASSIGNMENTS,
-    DEFAULT_METHOD,
     FLEETS,
     TIME_LIMITS,
     SolveOptions,
@@ -45,17 +49,10 @@ __all__ = [
 ]
 
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
-POLISH_AFTER = 0.15  # with polish the method gets this share instead
 SHOTS_SHARE = 0.5  # of METHOD_SHARE, polish or not, where several shots are asked for
 JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
 COUNTED_THREADS = 2  # of the polish with `iterations`: the same on every machine
-SAVINGS_FROM = 2000  # customers
 SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
-
-
-def default_time_limit(customers: int) -> float:
-    """1 second; above 1000 customers a millisecond each."""
-    return max(1.0, customers / 1000)
 
 
 def solve(
@@ -73,11 +70,12 @@ def solve(
     when no solution exists (proven, in words) and NotFoundInTimeError when none was
     found. Ctrl-C returns the best answer so far, marked as interrupted.
     """
-    options = options or SolveOptions()
     instance.require_plain("this version of solve")
     instance.require_feasible()
     form = canonical(instance)
+    options, why_not = with_method(form.instance, options or SolveOptions())
     state = new_state(form, options)
+    state.notes += [why_not] if why_not else []
     if on_improvement is not None:
         state.on_improvement = lambda c, routes: on_improvement(
             c, form.to_given(routes)
@@ -136,7 +134,7 @@ def start_clock(state: SearchState, options: SolveOptions) -> Deadline:
         # The judge and the writing down of the answer come after the deadline.
         spent = sum(state.seconds.values())
         whole = Deadline.after(limit - spent - 0.01 - JUDGING * customers)
-    share = POLISH_AFTER if options.polishes else METHOD_SHARE
+    share = START_SHARE if options.polishes else METHOD_SHARE
     if options.shots > 1:
         share = METHOD_SHARE * SHOTS_SHARE
     state.deadline = whole.share(share)
@@ -168,9 +166,8 @@ def _search(
     packed = _packing(state)
     safe = _safe_start(state, packed)
     if not method_done:
-        name, rounds = _first_method(state, options)
-        state.start_rounds(rounds)
-        run_method(state, name, options)
+        state.start_rounds(options.iterations)
+        run_method(state, options.method, options)
     if not state.answered:
         _fall_back(state, options, whole)
         safe = safe or safe_routes(state.instance, packed, whole)
@@ -213,22 +210,6 @@ def _safe_start(state: SearchState, packed: IntArray | None) -> Routes | None:
         safe = safe_routes(state.instance, packed, state.deadline.share(0.2))
         state.insure(safe)
     return safe
-
-
-def _first_method(state: SearchState, options: SolveOptions) -> tuple[str, int | None]:
-    """The method that makes the start and its rounds: on large maps savings, once.
-
-    Fisher-Jaikumar needs long for one round there, and savings then polish is 0.7 to
-    1.4 % better at 2000 to 10,000 customers; at 1000 and below the two are equal
-    (LOG.md). Without polish the method is the one that was asked for.
-    """
-    large = state.instance.num_customers >= SAVINGS_FROM
-    if options.method != DEFAULT_METHOD or not options.polishes or not large:
-        return options.method, options.iterations
-    state.notes.append(
-        f"from {SAVINGS_FROM} customers on the polish starts from savings"
-    )
-    return "savings", 1
 
 
 def _fall_back(state: SearchState, options: SolveOptions, whole: Deadline) -> None:

@@ -25,7 +25,7 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.decoding import warm_assignment
 from clusterfirst.solving.method import OUTSIDE, Kind, find_method, run_method
-from clusterfirst.solving.options import DEFAULT_METHOD, SolveOptions
+from clusterfirst.solving.options import AUTO, SolveOptions
 from clusterfirst.stages.kernel_cache import KERNELS, calls_left, kernels_left
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
@@ -46,7 +46,7 @@ class Part:
 
 
 def warm_up(
-    method: str = DEFAULT_METHOD,
+    method: str = AUTO,
     model: str | None = None,
     *,
     polish: bool = True,
@@ -70,8 +70,10 @@ _done: set[tuple[str, str | None]] = set()
 def needed(method: str, polish: bool) -> list[str]:
     """The parts that a method runs, the longest to compile first.
 
-    Savings is what is left when a method has no answer in time.
+    Savings is what is left when a method has no answer in time; with it and
+    Fisher-Jaikumar the network's parts are all that `auto` may take.
     """
+    method = "neural" if method == AUTO else method
     found = find_method(method)
     if found is None or method.startswith(OUTSIDE):
         return []

@@ -1,0 +1,64 @@
+"""Which start an answer begins with where nobody asked for one.
+
+The network's answer is worth most to the search after it, but takes longest: it is
+taken where one decoding is done in the share of the time that is the start's, savings
+where that is, Fisher-Jaikumar otherwise. The table that decided it is in LOG.md
+(2026-11-18): validation instances of 100 to 5000 customers, paired.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusterfirst.problem.instance import Instance
+from clusterfirst.solving.options import AUTO, SolveOptions
+
+START_SHARE = 0.15  # of the time is the start's, if a search follows
+NETWORK_SECONDS = 0.01, 1e-4  # of one decoding on one core: at least, and per customer
+SAVINGS_SECONDS = 0.0, 3e-5
+NETWORK_FROM = 30  # customers; below, any start is as good
+
+
+def default_time_limit(customers: int) -> float:
+    """1 second; above 1000 customers a millisecond each."""
+    return max(1.0, customers / 1000)
+
+
+def with_method(instance: Instance, options: SolveOptions) -> tuple[SolveOptions, str]:
+    """The options with a method instead of `auto`, and why not the network, if so.
+
+    By counts there is no time to share out, and without a search the start is all:
+    then it is Fisher-Jaikumar, which asks nothing of an instance.
+    """
+    if options.method != AUTO:
+        return options, ""
+    n, why_not = instance.num_customers, ""
+    classical = replace(options, method="fisher-jaikumar")
+    if not options.polishes or options.iterations is not None or n < NETWORK_FROM:
+        return classical, ""
+    time = START_SHARE * (options.time_limit or default_time_limit(n))
+    if _seconds(NETWORK_SECONDS, n) <= time:
+        why_not = _unknown(instance)
+        if not why_not:
+            return replace(options, method="neural"), ""
+    if _seconds(SAVINGS_SECONDS, n) <= time:
+        return replace(options, method="savings"), why_not
+    return classical, why_not
+
+
+def _seconds(law: tuple[float, float], customers: int) -> float:
+    least, each = law
+    return least + each * customers
+
+
+def _unknown(instance: Instance) -> str:
+    """Why the network should not be asked, or nothing."""
+    from clusterfirst.networks.model_folder import load_model
+    from clusterfirst.networks.neural import DEFAULT_MODEL
+
+    if instance.coords is None:
+        return "not started from the network: it needs coordinates"
+    strange = load_model(DEFAULT_MODEL).strange(instance)
+    strange.pop("customers", None)  # measured beyond what was trained on
+    found = "; ".join(strange.values())
+    return f"not started from the network: {found}" if found else ""
