@@ -20,7 +20,8 @@ Seed = Annotated[
 Method = Annotated[
     str | None,
     typer.Option(
-        help="fisher-jaikumar, sweep, petal, savings or neural; or a peer: hgs, "
+        help="auto (the start that measurements say is best; the default), "
+        "fisher-jaikumar, sweep, petal, savings or neural; or a peer: hgs, "
         "pyvrp, ortools, vroom, 'cmd:PROGRAM ...'."
     ),
 ]

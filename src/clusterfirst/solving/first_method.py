@@ -16,6 +16,9 @@ from clusterfirst.solving.options import AUTO, SolveOptions
 START_SHARE = 0.15  # of the time is the start's, if a search follows
 NETWORK_SECONDS = 0.01, 1e-4  # of one decoding on one core: at least, and per customer
 SAVINGS_SECONDS = 0.0, 3e-5
+# First temperatures of the search where they differ from its own: a hotter one melts
+# what the network built, a cooler one keeps its mistakes (LOG.md).
+HOT = {"neural": 0.3}
 NETWORK_FROM = 30  # customers; below, any start is as good
 
 

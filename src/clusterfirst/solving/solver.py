@@ -16,6 +16,7 @@ from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.canonical import Canonical, canonical
 from clusterfirst.solving.first_method import (
+    HOT,
     START_SHARE,
     default_time_limit,
     with_method,
@@ -251,6 +252,7 @@ def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> No
         cores = options.cores if options.iterations is None else COUNTED_THREADS
         threads = options.threads or useful_threads(state.instance, cores)
         settings = PolishSettings(options.seed, options.iterations, threads)
+        settings = replace(settings, hot=HOT.get(options.method, settings.hot))
         try:
             start = state.best.lists()
             polish(state.instance, start, settings, deadline, offer)

@@ -1,0 +1,78 @@
+"""Where nobody asks for a method: which start, and what is said about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clusterfirst.files import bundled_city
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.sampling import sample_day
+from clusterfirst.solving.first_method import (
+    NETWORK_SECONDS,
+    default_time_limit,
+    with_method,
+)
+from clusterfirst.solving.options import SolveOptions
+from clusterfirst.solving.solver import solve
+
+
+def day(customers: int, **more: object) -> Instance:
+    """A day of the bundled city."""
+    found = sample_day(bundled_city(), customers, seed=8, index=customers)
+    return found.replace(**more) if more else found
+
+
+@pytest.mark.parametrize("limit", [None, 0.05, 0.1, 0.3, 1.0, 3.0, 60.0])
+def test_the_network_gets_no_more_than_a_quarter(limit: float | None) -> None:
+    """At every size it is asked only if one decoding is that quick, and then always."""
+    for customers in (5, 30, 100, 500, 1000, 3000):
+        options = SolveOptions(time_limit=limit)
+        found, why_not = with_method(day(customers), options)
+        least, each = NETWORK_SECONDS
+        share = (least + each * customers) / (limit or default_time_limit(customers))
+        assert not why_not
+        if found.method == "neural":
+            assert share <= 0.25
+        elif customers >= 30:
+            assert share > 0.1
+    assert found.method in ("neural", "savings", "fisher-jaikumar")
+
+
+def test_the_default_starts_from_the_network() -> None:
+    """At one second and 100 customers it does, and the result says so."""
+    result = solve(day(100), SolveOptions(time_limit=1.0))
+    assert result.method == "neural+polish"
+    assert not any("W723" in note for note in result.notes)
+
+
+def test_a_method_by_name_is_that_method() -> None:
+    """The rule chooses only where nobody did."""
+    for name in ("fisher-jaikumar", "savings", "neural", "hgs"):
+        given = SolveOptions(name, time_limit=1.0)
+        assert with_method(day(100), given) == (given, "")
+
+
+def test_counts_and_the_start_alone_stay_classical() -> None:
+    """Repeatable answers and those without a search are Fisher-Jaikumar's."""
+    for options in (SolveOptions(iterations=10), SolveOptions(polish=False)):
+        assert with_method(day(100), options)[0].method == "fisher-jaikumar"
+
+
+def test_what_the_network_does_not_know_is_said() -> None:
+    """Endless routes, and no coordinates: another start, and why in a note."""
+    long = day(100, capacity=10_000)
+    square = np.abs(np.subtract.outer(np.arange(41.0), np.arange(41.0)))
+    bare = Instance(
+        np.ones(41, dtype=np.int64) - np.eye(41, dtype=int)[0],
+        7,
+        matrix=square,
+        metric="matrix",
+    )
+    for instance, word in ((long, "customers per route"), (bare, "coordinates")):
+        found, why_not = with_method(instance, SolveOptions())
+        assert found.method != "neural"
+        assert "not started from the network" in why_not
+        assert word in why_not
+    result = solve(bare, SolveOptions(time_limit=0.5))
+    assert any("not started from the network" in note for note in result.notes)
