@@ -165,7 +165,7 @@ def _search(
     if options.polishes and _proven(state):
         return
     packed = _packing(state)
-    safe = _safe_start(state, packed)
+    safe = _safe_start(state, packed, options)
     if not method_done:
         state.start_rounds(options.iterations)
         run_method(state, options.method, options)
@@ -202,10 +202,12 @@ def _packing(state: SearchState) -> IntArray | None:
         return some_packing(state.instance, state.deadline)
 
 
-def _safe_start(state: SearchState, packed: IntArray | None) -> Routes | None:
+def _safe_start(
+    state: SearchState, packed: IntArray | None, options: SolveOptions
+) -> Routes | None:
     """Routes for a Ctrl-C or a failure, where the method may take long."""
-    large = state.instance.num_customers >= SAFE_FIRST
-    if state.best is not None or not (large or packed is not None):
+    slow = state.instance.num_customers >= SAFE_FIRST or options.method == "neural"
+    if state.best is not None or not (slow or packed is not None):
         return None
     with state.stage("safe start"):
         safe = safe_routes(state.instance, packed, state.deadline.share(0.2))
