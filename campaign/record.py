@@ -66,6 +66,7 @@ class Promise:
     case: Callable[[int, Notes], None]
     unit: str = "cases"
     seconds: float = 120.0  # after which a case hangs
+    prepare: Callable[[], object] | None = None  # compile and load, before any is timed
 
 
 def main(promise: Promise, arguments: list[str] | None = None) -> int:
@@ -88,6 +89,8 @@ def main(promise: Promise, arguments: list[str] | None = None) -> int:
         rest = max(0, promise.full - record["done"])
         count = rest if given.count is None else given.count
         numbers = list(range(record["done"], record["done"] + count))
+    if promise.prepare is not None and numbers:
+        promise.prepare()
     with _stoppable() as stopped:
         _run(promise, record, numbers, (path, given.seconds, given.again, stopped))
     for failure in record["failures"][:20]:
