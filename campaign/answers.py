@@ -247,7 +247,6 @@ PROMISE = Promise(
     full=1_000_000,
     case=one,
     unit="small and odd instances",
-    seconds=60.0,
     prepare=prepare,
 )
 

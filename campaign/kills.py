@@ -175,7 +175,7 @@ PROMISE = Promise(
     full=700,
     case=one,
     unit="killed runs (two of seven `label`)",
-    seconds=900.0,
+    seconds=180.0,
 )
 
 if __name__ == "__main__":

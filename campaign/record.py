@@ -65,7 +65,7 @@ class Promise:
     full: int  # cases
     case: Callable[[int, Notes], None]
     unit: str = "cases"
-    seconds: float = 120.0  # after which a case hangs
+    seconds: float = 60.0  # of CPU, or ten times that by the clock: then a case hangs
     prepare: Callable[[], object] | None = None  # compile and load, before any is timed
 
 
@@ -145,8 +145,14 @@ def attempt(promise: Promise, number: int) -> Notes:
     def hang(signum: int, frame: FrameType | None) -> None:
         raise HangError(f"not done after {promise.seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.setitimer(signal.ITIMER_REAL, promise.seconds)
+    # On a busy machine a second of the clock may be a tenth of one of work.
+    limits = {
+        signal.SIGPROF: (signal.ITIMER_PROF, promise.seconds),
+        signal.SIGALRM: (signal.ITIMER_REAL, 10 * promise.seconds),
+    }
+    before = {number: signal.signal(number, hang) for number in limits}
+    for timer, seconds in limits.values():
+        signal.setitimer(timer, seconds)
     try:
         promise.case(number, notes)
     except (Exception, HangError) as error:  # whatever it is, it is the finding
@@ -154,8 +160,10 @@ def attempt(promise: Promise, number: int) -> Notes:
         place = f"{Path(where.filename).name}:{where.lineno}"
         notes.fail(f"{type(error).__name__} at {place}: {error}")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for timer, _ in limits.values():
+            signal.setitimer(timer, 0)
+        for sent, handler in before.items():
+            signal.signal(sent, handler)
     return notes
 
 

@@ -321,7 +321,7 @@ PROMISE = Promise(
     full=10 * len(SCENARIOS),
     case=one,
     unit=f"scenarios ({len(SCENARIOS)} kinds)",
-    seconds=1800.0,
+    seconds=300.0,
 )
 
 if __name__ == "__main__":

@@ -109,7 +109,6 @@ PROMISE = Promise(
     full=200 * PER_DAY,
     case=one,
     unit="days in another way (200 of each)",
-    seconds=600.0,
 )
 
 if __name__ == "__main__":
