@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,14 @@ def partition(day: Instance, model: str, assign: str, names: np.ndarray) -> obje
     return {frozenset(names[list(route)].tolist()) for route in routes}
 
 
+@lru_cache(maxsize=4)
+def first(decoding: str, index: int) -> tuple[Instance, object]:
+    """A day as it was first written, and its partition."""
+    model, assign = DECODINGS[decoding]
+    day = day_of(model, index)
+    return day, partition(day, model, assign, np.arange(CUSTOMERS + 1))
+
+
 def moved(day: Instance, how: str, rng: random.Random) -> tuple[Instance, np.ndarray]:
     """The day written down in another way, and the first name of each row."""
     names = np.arange(CUSTOMERS + 1)
@@ -92,8 +101,7 @@ def one(number: int, notes: Notes) -> None:
     decoding, how = list(DECODINGS)[place // len(WAYS)], WAYS[place % len(WAYS)]
     model, assign = DECODINGS[decoding]
     rng = random.Random(f"symmetries {number}")
-    day = day_of(model, index)
-    expected = partition(day, model, assign, np.arange(CUSTOMERS + 1))
+    day, expected = first(decoding, index)
     other, names = moved(day, how, rng)
     same = partition(other, model, assign, names) == expected
     notes.count(f"{how}, {decoding}: {'same' if same else 'other'}")
