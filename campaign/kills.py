@@ -151,7 +151,8 @@ def one(number: int, notes: Notes) -> None:
             notes.count(f"{job}: {sent.name}" + ("" if running else " after its end"))
             if "Traceback" in said or "E999" in said:
                 notes.fail(f"{job} after {sent.name}: {said[-300:]}")
-            if running and sent != signal.SIGKILL and code not in (0, 130):
+            # After its last line Python itself ends by the signal: all is written then.
+            if running and code not in (0, 130, -sent):
                 notes.fail(f"{job} after {sent.name}: exit {code}: {said[-200:]}")
             gone = time.monotonic() + LEAVING
             while orphans(process.pid) and time.monotonic() < gone:
