@@ -51,8 +51,8 @@ def command(
 
 
 def in_words(code: int, said: str, notes: Notes, what: str) -> None:
-    """A refusal is a sentence with a documented exit code."""
-    if code not in (2, 7) or "Traceback" in said or "E999" in said:
+    """A refusal is a sentence; 1 is the code of a victim that is no command."""
+    if code not in (1, 2, 7) or "Traceback" in said or "E999" in said:
         notes.fail(f"{what}: exit {code}: {said[-300:]}")
 
 

@@ -11,6 +11,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from clusterfirst.problem.errors import ClusterfirstError
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -91,3 +93,5 @@ if __name__ == "__main__":
         sys.exit(JOBS[sys.argv[1]](Path(sys.argv[2])))
     except KeyboardInterrupt:
         sys.exit(130)
+    except ClusterfirstError as error:  # as the command says it
+        sys.exit(f"clusterfirst: {error}")
