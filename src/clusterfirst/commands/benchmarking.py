@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
 from clusterfirst.commands.reading import expand, open_city, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from clusterfirst.evidence.bench.rows import RowsFile
     from clusterfirst.evidence.bench.sets import BenchSet, SetRequest
 
-PROGRESS_SECONDS = 10.0  # between lines of progress
 INTERRUPTED = 130
 
 
@@ -299,13 +297,6 @@ def _reporter(name: str) -> Callable[[BenchProgress], None]:
 
 
 def _by_time(line: Callable[..., str]) -> Callable[..., None]:
-    """A callback that says a line of progress now and then."""
-    last = time.monotonic()
-
-    def report(*progress: Any) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
-            say(line(*progress))
-
-    return report
+    """A callback that shows a line of progress."""
+    show = ProgressLine()
+    return lambda *progress: show(line(*progress))

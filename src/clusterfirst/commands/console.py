@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, ClassVar, TextIO, TypeVar
 
 from clusterfirst.problem.errors import ClusterfirstError, InputWarning, quote
 
@@ -22,12 +22,14 @@ def say(text: str) -> None:
 
     To `print`, a closed one is None, which it takes for stdout.
     """
+    leave_progress()
     if sys.stderr is not None:
         print(text, file=sys.stderr, flush=True)
 
 
 def emit(text: str) -> None:
     """Print data on stdout."""
+    leave_progress()
     print(text, end="" if text.endswith("\n") else "\n")
 
 
@@ -96,32 +98,35 @@ def warnings_as_lines() -> Iterator[None]:
         yield
 
 
-@dataclass
-class Countdown:
-    """Tells how much of a long work is left: on a terminal in place, else in lines."""
+class ProgressLine:
+    """One line of progress: on a terminal rewritten, else printed now and then.
 
-    work: str  # with "{left}" in it, and perhaps "{total}"
-    every: float = 5.0  # seconds between two lines
-    _next: float = 0.0
-    _open: bool = False  # a line on the terminal has no end yet
+    Whatever else is said begins below it.
+    """
 
-    def __call__(self, left: int, total: int) -> None:
-        """Say it, if it is time to; nothing left ends the line."""
+    is_open: ClassVar[bool] = False  # a line on the terminal has no end yet
+
+    def __init__(self, every: float = 10.0, *, at_once: bool = False) -> None:
+        self.every = every  # seconds between two lines where there is no terminal
+        self._said = -math.inf if at_once else time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        """Say it, if it is time to."""
         if sys.stderr is None:
             return
-        text = self.work.format(left=left, total=total)
         if sys.stderr.isatty():
-            end = "" if left else "\n"
-            print(f"\r{text}", end=end, file=sys.stderr, flush=True)
-            self._open = bool(left)
-        elif time.monotonic() >= self._next:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            ProgressLine.is_open = True
+        elif time.monotonic() - self._said >= self.every:
+            self._said = time.monotonic()
             say(text)
-            self._next = time.monotonic() + self.every
 
-    def close(self) -> None:
-        """End a line that was cut short."""
-        if self._open:
-            say("")
+
+def leave_progress() -> None:
+    """End the line of progress on the terminal, if there is one."""
+    if ProgressLine.is_open and sys.stderr is not None:
+        print(file=sys.stderr)
+    ProgressLine.is_open = False
 
 
 def with_progress(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
 from clusterfirst.commands.reading import open_city
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from clusterfirst.learning.labels.making import LabelProgress
     from clusterfirst.learning.labels.sources import Source
 
-PROGRESS_SECONDS = 10.0  # between lines of progress
 
 labels_app = typer.Typer(
     help="Show, import and merge folders of labels.", rich_markup_mode=None
@@ -167,15 +165,8 @@ def _source(name: str, seed: int, capacity: float | None) -> Source:
 
 
 def _reporter() -> Callable[[LabelProgress], None]:
-    last = time.monotonic()
-
-    def report(progress: LabelProgress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
-            say(f"{_line(progress)}, {progress.left / 60:.1f} min left")
-
-    return report
+    show = ProgressLine()
+    return lambda now: show(f"{_line(now)}, {now.left / 60:.1f} min left")
 
 
 def _line(progress: LabelProgress) -> str:

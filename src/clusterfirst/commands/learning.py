@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterfirst.commands.console import emit, say
+from clusterfirst.commands.console import ProgressLine, emit, leave_progress, say
 from clusterfirst.commands.reading import open_city
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -57,7 +56,7 @@ def pretrain(
     if settings not in SETTINGS:
         rule = f"one of {', '.join(SETTINGS)} is needed"
         raise InputError(Problem("E404", "--settings", settings, rule))
-    show = _Line()
+    show = ProgressLine(LINE_SECONDS)
 
     def report(now: Progress) -> None:
         error = f"held-out distance error {100 * now.held_out:.2f} %"
@@ -71,7 +70,7 @@ def pretrain(
     except KeyboardInterrupt:
         say(f"stopped; the same command goes on from the last checkpoint in {out}")
         return INTERRUPTED
-    show.end()
+    leave_progress()
     facts = table.facts
     say(f"{facts['epochs']} epochs ({facts['reason']}); {out}/psi.safetensors")
     return 0
@@ -145,10 +144,10 @@ def train(
             about = (validate, validate_customers, workers)
             found = _validation(sources, about, out / "validation")
             data = replace(data, validation=found)
-        show = _Line()
+        show = ProgressLine(LINE_SECONDS)
         options = RunOptions(processes, minutes)
         ending = run(chosen, data, out, options, lambda now: show(_words(now)))
-        show.end()
+        leave_progress()
         say(f"{ending.value}; {out}")
         if ending is Ending.INTERRUPTED:
             say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
@@ -187,13 +186,13 @@ def learn(
 
     workers = cores if workers is None else workers
     settings = LearnSettings(hours, customers, workers, validate, processes=cores)
-    show = _Line()
+    show = ProgressLine(LINE_SECONDS)
     listener = Listener(say, show, lambda now: show(_words(now)))
     try:
         model = run(open_city(city), settings, out, listener)
     except KeyboardInterrupt:
         model = None
-    show.end()
+    leave_progress()
     if model is None:
         say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
         return INTERRUPTED
@@ -201,31 +200,6 @@ def learn(
         emit(f"{name}: {100 * gap:.2f} % above HGS on average, without search")
     emit(f"model {out}/model")
     return 0
-
-
-class _Line:
-    """One line of progress: rewritten on a terminal, else printed now and then."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-        self.status: Any = None
-
-    def __call__(self, text: str) -> None:
-        if sys.stderr.isatty():
-            if self.status is None:
-                from rich.console import Console
-
-                self.status = Console(stderr=True).status(text)
-                self.status.start()
-            self.status.update(text)
-        elif time.monotonic() - self.last >= LINE_SECONDS:
-            self.last = time.monotonic()
-            say(text)
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self.status is not None:
-            self.status.stop()
 
 
 def _words(now: Report) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say, write_each
+from clusterfirst.commands.console import ProgressLine, emit, emit_json, write_each
 from clusterfirst.commands.reading import Reader, folders_read, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from clusterfirst.cities.quote import Quoter
     from clusterfirst.cities.quote_picture import Quote
 
-PROGRESS_SECONDS = 5.0  # between lines of progress
 
 CityName = Annotated[
     str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
@@ -234,13 +232,6 @@ def _claim(
 
 
 def _progress() -> Callable[[int, int], None]:
-    """A callback that says a line of progress now and then."""
-    last = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
-            say(f"{done} of {total} days")
-
-    return report
+    """A callback that shows a line of progress."""
+    show = ProgressLine()
+    return lambda done, total: show(f"{done} of {total} days")

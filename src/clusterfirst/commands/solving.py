@@ -12,7 +12,12 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.answers import Answers, summary
-from clusterfirst.commands.console import Countdown, emit, with_progress
+from clusterfirst.commands.console import (
+    ProgressLine,
+    emit,
+    leave_progress,
+    with_progress,
+)
 from clusterfirst.commands.reading import DayFiles, Reader, expand, folders_read, is_set
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
@@ -260,18 +265,17 @@ def _compiled(settings: SolveOptions) -> float:
     """Compile what is not on disk yet, counting down; return the seconds."""
     from clusterfirst.solving.warming import warm_up
 
-    count = Countdown(
-        "compiling {total} kernels, once after each installation: {left} left"
-    )
+    show = ProgressLine(5.0, at_once=True)
+    work = "compiling {} kernels, once after each installation: {} left"
     try:
         return warm_up(
             settings.method,
             settings.model,
             polish=settings.polish,
-            on_progress=count,
+            on_progress=lambda left, total: show(work.format(total, left)),
         )
     finally:
-        count.close()
+        leave_progress()
 
 
 def warm_up(
