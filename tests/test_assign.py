@@ -505,3 +505,26 @@ def test_packing_is_found_or_proven_impossible(demands: list[int], limit: int) -
     assert (np.bincount(packed, units) <= 10).all()
     assert packed.max() < limit
     assert packing_bound(units, 10) <= limit
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(30, 61))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_the_packing_bound_is_the_best_of_all_thresholds(
+    demands: list[int], capacity: int
+) -> None:
+    """All thresholds at once, by sums up to each demand, equal one after the other."""
+    best = -(-sum(demands) // capacity)
+    for low in range(capacity // 2 + 1):
+        alone = [d for d in demands if d > capacity - low]
+        half = [d for d in demands if d <= capacity - low and 2 * d > capacity]
+        rest = [d for d in demands if 2 * d <= capacity and d >= low]
+        more = sum(rest) - (len(half) * capacity - sum(half))
+        best = max(best, len(alone) + len(half) + max(0, -(-more // capacity)))
+    assert packing_bound(np.array(demands), capacity) == best
+
+
+def test_a_packing_beyond_memory_is_given_up() -> None:
+    """Ten billion cells are not built; infeasibility is not claimed."""
+    units = np.full(100_000, 34)
+    with pytest.raises((NotFoundInTimeError, InfeasibleError)):
+        pack(np.append(units, np.full(50_000, 33)), 100, 50_000, Deadline.after(0.0))

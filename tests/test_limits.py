@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,3 +145,40 @@ def test_the_clock_holds_under_load(method: str) -> None:
     assert result.verdict.feasible
     # A guard, not a measurement: every look at the clock may wait for a core.
     assert spent < 4.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"method": "savings", "polish": False},
+        {"method": "sweep", "polish": False},
+        {"method": "petal", "polish": False},
+        {"method": "fisher-jaikumar", "polish": False},
+        {"method": "neural", "model": "general", "polish": False},
+        {"method": "neural", "model": "general", "assign": "hard", "polish": False},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())) or "default",
+)
+@pytest.mark.parametrize("limit", [0.05, 0.4])
+def test_no_stage_works_on_after_a_short_limit(
+    options: dict[str, Any], limit: float
+) -> None:
+    """At N = 20,000 little CPU time is spent after the limit, whatever runs (A4).
+
+    CPU, not wall: the machine of the tests is busy. Before, default and network
+    spent 1 to 3 s.
+    """
+    rng = np.random.default_rng(4)
+    demands = np.concatenate([[0], rng.integers(1, 10, 20_000)])
+    instance = Instance(demands, 50, coords=rng.random((20_001, 2)))
+    chosen = SolveOptions(**options, time_limit=limit)
+    warm_up(chosen.method, chosen.model, polish=chosen.polish)
+    at_limit: list[float] = []
+    timer = Timer(limit, lambda: at_limit.append(time.process_time()))
+    timer.start()
+    result = solve(instance, chosen)
+    late = time.process_time() - at_limit[0] if at_limit else 0.0
+    timer.cancel()
+    assert result.verdict.feasible
+    assert late < 0.5  # 20 microseconds per customer are 0.4

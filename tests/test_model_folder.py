@@ -29,6 +29,7 @@ from clusterfirst.networks.model_folder import (
 )
 from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.solver import SolveOptions, solve
 from networks import PSI, RELATIVE, small_city, small_day, small_model
 
@@ -376,3 +377,14 @@ def test_a_range_nobody_can_read_is_no_range(reach: object) -> None:
     """Provenance is anybody's text: it never stops an answer."""
     model = small_model("small", RELATIVE, {"reach": reach})
     assert model.outside(small_day(30)) == []
+
+
+def test_a_model_of_one_city_says_so_elsewhere() -> None:
+    """Another city gets the sentence that helps, not a distance (B14)."""
+    model = load_model("city-psi")
+    assert model.city is not None
+    elsewhere = Instance(
+        [0, 1, 2], 3, coords=model.city.coords[:3] + 77.0, metric=model.city.metric
+    )
+    with pytest.raises(InputError, match=r"another place.*use --model general"):
+        model.rows_of(elsewhere)

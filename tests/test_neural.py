@@ -231,7 +231,7 @@ def test_small_days_use_one_thread(
     products, seen = ThreadpoolController().select(user_api="blas"), []
     encode = Network.encode
 
-    def watched(network: Network, nodes: Nodes) -> Encoded:
+    def watched(network: Network, nodes: Nodes, deadline: object) -> Encoded:
         seen.append({each["num_threads"] for each in products.info()})
         return encode(network, nodes)
 

@@ -26,6 +26,7 @@ def test_savings_answer_where_a_method_had_no_time(
     result = solve(day, options)
     assert result.verdict.cost <= savings.verdict.cost
     assert any("W205" in note and "savings" in note for note in result.notes)
+    assert "not the answer of sweep" in result.status  # the last line of all (B13)
     found = bench_run.answer(bench_run.Run(day, name, 2.0, seed=0))
     assert "W205" in found.reason
     assert (found.routes is not None) == polish
@@ -71,3 +72,12 @@ def test_interrupt_before_the_method_has_anything(
     assert result.interrupted
     assert result.verdict.feasible
     assert any("W205" in note for note in result.notes)
+
+
+def test_a_limit_too_short_for_the_size_is_one_warning() -> None:
+    """Below the least limit `solve` says so, once, and not W205 as well (A4)."""
+    day = town(3000)
+    result = solve(day, SolveOptions(time_limit=0.05))
+    assert result.verdict.feasible
+    assert solver.least_time_limit(day.num_customers) == pytest.approx(0.12)
+    assert [note[:4] for note in result.notes if note[:2] == "W2"] == ["W206"]

@@ -257,8 +257,10 @@ class _Job:
 
 def _warmed(instance: Instance, settings: SolveOptions) -> float:
     """Start up, with a word to the user while kernels are being compiled."""
+    from clusterfirst.solving.first_method import with_method
+
     instance.require_feasible()  # the reasons that need no search need no start-up
-    return _compiled(settings)
+    return _compiled(with_method(instance, settings)[0])
 
 
 def _compiled(settings: SolveOptions) -> float:

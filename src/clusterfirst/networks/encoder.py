@@ -17,6 +17,7 @@ import numpy as np
 from clusterfirst.networks.config import ModelConfig
 from clusterfirst.networks.kernels import activate, add_and_norm, attend
 from clusterfirst.networks.nodes import Float32
+from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import IntArray
 
 BLOCK = 4096  # pairs whose features are in the cache at a time
@@ -69,20 +70,21 @@ class Encoder:
             self.outer = _matrix(to_all @ outer)
             self.outer_bias = to_all @ last
 
-    def about(self, features: Float32) -> Float32:
+    def about(self, features: Float32, deadline: Deadline) -> Float32:
         """(E, P + layers H) what the layers know of pairs with these features."""
         E = features.shape[1]
         if not self.pairs:
             return np.empty((E, 0), dtype=np.float32)
         out = np.empty((E, self.outer.shape[1]), dtype=np.float32)
         for block in blocks(E):
+            deadline.look()
             hidden = features[:, block].T @ self.inner
             activate(hidden, self.inner_bias)
             np.matmul(hidden, self.outer, out=out[block])
             out[block] += self.outer_bias
         return out
 
-    def run(self, change: Float32, lists: Lists) -> Float32:
+    def run(self, change: Float32, lists: Lists, deadline: Deadline) -> Float32:
         """(T, D) -> (T, D): attention and feed-forward, each normalised before."""
         T, D, H = len(change), self.width, self.heads
         x, y = np.zeros((T, D), dtype=np.float32), np.empty((T, D), dtype=np.float32)
@@ -92,6 +94,7 @@ class Encoder:
         inner = np.empty((T, self.feedforward), dtype=np.float32)
         room = np.empty(D, np.float32), np.empty((H, lists.longest), np.float32)
         for number, layer in enumerate(self.layers):
+            deadline.look()
             add_and_norm(x, change, bias, layer.norm_attention, y)
             np.matmul(y, layer.qkv, out=qkv)
             attend(qkv, layer.query_bias, lists.arrays, number, room, mixed)

@@ -91,6 +91,11 @@ class Model:
         away, nearest = self._tree.query(instance.coords)
         extent = float(np.ptp(self.city.coords, axis=0).max())
         unknown = np.flatnonzero(away > MATCH * extent)
+        if 2 * len(unknown) > len(instance.coords) and not borrow:
+            city = self.city.name or "its own city"
+            rule = f"model {self.name} knows {city} only; use --model general"
+            got = f"another place: {len(unknown)} of {len(away)} locations unknown"
+            raise InputError(Problem("E405", "instance", got, rule))
         if len(unknown) and not borrow:
             worst = int(unknown[np.argmax(away[unknown])])
             rule = (

@@ -39,6 +39,7 @@ from clusterfirst.networks.kernels import (
     shared_products,
 )
 from clusterfirst.networks.nodes import Float32, Nodes
+from clusterfirst.problem.clock import NEVER, Deadline
 from clusterfirst.problem.instance import IntArray
 
 
@@ -70,19 +71,27 @@ class Network:
         self._seed = Encoder(config, weights, "seed", config.seed_layers)
         self._cluster = Encoder(config, weights, "cluster", config.cluster_layers)
 
-    def encode(self, nodes: Nodes) -> Encoded:
-        """Phase 1 up to its two heads (the paper, Section 2.2)."""
+    def encode(self, nodes: Nodes, deadline: Deadline = NEVER) -> Encoded:
+        """Phase 1 up to its two heads (the paper, Section 2.2); or TimeUpError."""
+        deadline.look()
         start, index, owner = _flat(nodes.lists)
         geometry = self._geometry(nodes, owner, index)
-        lists = Lists(start, index, self._seed.about(geometry))
-        hidden = self._seed.run(self._input(nodes), lists)
+        lists = Lists(start, index, self._seed.about(geometry, deadline))
+        hidden = self._seed.run(self._input(nodes), lists, deadline)
         contrast = self._perceptron("seed.contrast_head", hidden)
         contrast /= np.maximum(np.linalg.norm(contrast, axis=1, keepdims=True), 1e-12)
         logit = self._perceptron("seed.seed_head", hidden)[:, 0]
-        view = Lists(start, index, self._cluster.about(geometry))
+        view = Lists(start, index, self._cluster.about(geometry, deadline))
         return Encoded(nodes, hidden, logit, contrast, view)
 
-    def score(self, encoded: Encoded, seeds: IntArray, *, dense: bool = False) -> Delta:
+    def score(
+        self,
+        encoded: Encoded,
+        seeds: IntArray,
+        *,
+        dense: bool = False,
+        deadline: Deadline = NEVER,
+    ) -> Delta:
         """Phase 2: costs of customers at candidate seeds (Section 2.3), or at all."""
         config, nodes, K = self.config, encoded.nodes, len(seeds)
         T = len(encoded.hidden)
@@ -96,12 +105,14 @@ class Network:
         if config.pair_width:
             sight = seeds_in_sight(near, seeds, VISIBLE_SEEDS)
             start = np.arange(T + K + 1) * sight.shape[1]
-            seen = Lists(start, sight.ravel() + T, self._sight(nodes, seeds, sight))
+            seen = Lists(
+                start, sight.ravel() + T, self._sight(nodes, seeds, sight, deadline)
+            )
         else:
             seen = _seeds_of_listed(encoded.lists, seeds)
         owner = np.concatenate([np.arange(T), seeds])
         x = self._cluster.run(
-            self._tokens(encoded, seeds), _joined(encoded, owner, seen)
+            self._tokens(encoded, seeds), _joined(encoded, owner, seen), deadline
         )
         unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         cost = np.empty(candidates.shape, dtype=np.float32)
@@ -166,7 +177,9 @@ class Network:
         out[GEOMETRY + 2] = 0.0
         return out
 
-    def _sight(self, nodes: Nodes, seeds: IntArray, sight: IntArray) -> Float32:
+    def _sight(
+        self, nodes: Nodes, seeds: IntArray, sight: IntArray, deadline: Deadline
+    ) -> Float32:
         """(E, P + layers H) of tokens and the seeds they see."""
         tokens = np.concatenate([np.arange(len(nodes.demand)), seeds])
         others = seeds[sight.ravel()]
@@ -176,7 +189,7 @@ class Network:
         out[GEOMETRY] = nodes.demand[others] * np.float32(4)
         out[GEOMETRY + 1] = 0.0
         out[GEOMETRY + 2] = 1.0
-        return self._cluster.about(out)
+        return self._cluster.about(out, deadline)
 
     def _add_pair_cost(
         self, x: Float32, nodes: Nodes, seeds: IntArray, found: tuple[IntArray, Float32]

@@ -13,6 +13,7 @@ import numpy as np
 from clusterfirst.networks.network import Encoded, Network
 from clusterfirst.networks.nodes import Float32, NodeArrays, describe
 from clusterfirst.networks.seed_decoding import PackingRule, decode_seeds
+from clusterfirst.problem.clock import NEVER, Deadline
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.scores import Scores
 
@@ -37,6 +38,7 @@ class Scoring:
 
     every_seed: bool = False  # the paper's dense Delta, not the model's candidates
     printed: bool = False  # seeds by Algorithm 1 and latent distances alone
+    deadline: Deadline = NEVER  # TimeUpError when it passes
 
 
 OURS = Scoring()
@@ -58,7 +60,7 @@ class NeuralScorer:
         self.threads = 1 if small else threads
         nodes = describe(NodeArrays.of(instance, rows), network.config.neighbours)
         with on_threads(self.threads):
-            self.encoded: Encoded = network.encode(nodes)
+            self.encoded: Encoded = network.encode(nodes, scoring.deadline)
 
     def __call__(self, vehicles: int, noise: float = 0.0, seed: int = 0) -> Scores:
         """Return seeds and costs for this fleet; with noise, of another seed set.
@@ -88,7 +90,10 @@ class NeuralScorer:
         """Return the costs at these seeds, whoever picked them."""
         with on_threads(self.threads):
             found = self.network.score(
-                self.encoded, seeds, dense=self.scoring.every_seed
+                self.encoded,
+                seeds,
+                dense=self.scoring.every_seed,
+                deadline=self.scoring.deadline,
             )
         cost, candidates = found.cost, found.candidates
         if self.network.config.pair_head and not self.scoring.printed:

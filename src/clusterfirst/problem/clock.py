@@ -7,6 +7,10 @@ import time
 from dataclasses import dataclass
 
 
+class TimeUpError(Exception):
+    """The deadline passed in the middle of what is worth nothing half done."""
+
+
 @dataclass(frozen=True)
 class Deadline:
     """A point on the wall clock; `Deadline.never()` does not pass."""
@@ -31,8 +35,16 @@ class Deadline:
         """Whether time is up."""
         return self.left() <= 0.0
 
+    def look(self) -> None:
+        """Raise TimeUpError if time is up."""
+        if self.passed():
+            raise TimeUpError
+
     def share(self, fraction: float) -> Deadline:
         """Return a deadline after this fraction of what is left."""
         return (
             Deadline.after(self.left() * fraction) if self.left() < math.inf else self
         )
+
+
+NEVER = Deadline.never()

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.clock import Deadline, TimeUpError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.options import DecodingSettings, SolveOptions
 from clusterfirst.stages.assignment.assign import assign
@@ -66,10 +66,12 @@ def run_stream(
 ) -> list[Decoded]:
     """Decode scores until the stream or the time ends; return what became of them."""
     decoded: list[Decoded] = []
+    if state.too_late:
+        return decoded
     try:
         with state.stage("scores"):
             scores = next(stream)
-        while True:
+        while not state.too_late:
             found = decode(state, scores, settings)
             decoded += [] if found is None else [found]
             state.end_round()
@@ -77,7 +79,7 @@ def run_stream(
                 break
             with state.stage("scores"):
                 scores = stream.send(found)
-    except StopIteration:
+    except (StopIteration, TimeUpError):
         pass
     kept = state.details.pop("kept", "")
     state.notes.extend([kept] if kept else [])

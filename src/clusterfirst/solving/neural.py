@@ -16,6 +16,7 @@ from clusterfirst.networks.neural import (
     Scoring,
 )
 from clusterfirst.networks.plan import transport_plan
+from clusterfirst.problem.clock import TimeUpError
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.solving.decoding import SEARCH_ROUNDS, fleets, run_stream
 from clusterfirst.solving.options import NeuralSettings, SolveOptions
@@ -51,10 +52,17 @@ def run_network(state: SearchState, settings: NeuralSettings) -> None:
         model = load_model(settings.model or DEFAULT_MODEL)
         borrow = settings.new_locations == "nearest"
         rows = model.rows_of(state.instance, borrow=borrow)
+        if state.too_late:
+            return
         scoring = scoring_of(state.instance, settings)
-        scorer = NeuralScorer(
-            model.network, state.instance, rows, settings.threads, scoring
-        )
+        if state.best is not None:  # there is something to give
+            scoring = replace(scoring, deadline=state.deadline)
+        try:
+            scorer = NeuralScorer(
+                model.network, state.instance, rows, settings.threads, scoring
+            )
+        except TimeUpError:
+            return
     run_scorer(state, scorer, settings)
 
 

@@ -51,9 +51,16 @@ __all__ = [
 
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
 SHOTS_SHARE = 0.5  # of METHOD_SHARE, polish or not, where several shots are asked for
-JUDGING = 2.5e-5  # seconds per customer kept for the judge, on a busy machine
+JUDGING = 5e-6  # seconds per customer kept for the judge, on a busy machine
+LEAST_EACH = 4e-5  # seconds per customer for one round of savings (docs/anytime.md)
+POLISH_LEAST = 2e-5  # seconds per customer; less would go into its preparations
 COUNTED_THREADS = 2  # of the polish with `iterations`: the same on every machine
 SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
+
+
+def least_time_limit(customers: int) -> float:
+    """Seconds below which the answer may be only a safe one, on an idle machine."""
+    return max(TIME_LIMITS[0], LEAST_EACH * customers)
 
 
 def solve(
@@ -132,6 +139,7 @@ def start_clock(state: SearchState, options: SolveOptions) -> Deadline:
         limit = default_time_limit(customers)
     whole = Deadline.never()
     if limit is not None:
+        _warn_if_short(state, limit)
         # The judge and the writing down of the answer come after the deadline.
         spent = sum(state.seconds.values())
         whole = Deadline.after(limit - spent - 0.01 - JUDGING * customers)
@@ -140,6 +148,17 @@ def start_clock(state: SearchState, options: SolveOptions) -> Deadline:
         share = METHOD_SHARE * SHOTS_SHARE
     state.deadline = whole.share(share)
     return whole
+
+
+def _warn_if_short(state: SearchState, limit: float) -> None:
+    customers = state.instance.num_customers
+    least = least_time_limit(customers)
+    note = (
+        f"W206 a time limit of {limit:g} s is too short for {customers} customers: a "
+        f"good answer takes {least:.2g} s and more"
+    )
+    if limit < least and note not in state.notes:
+        state.notes.append(note)
 
 
 def _start_from(
@@ -178,7 +197,8 @@ def _search(
         rule = "no packing into them was found in time; infeasibility is not proven"
         got = f"a limit of {state.instance.vehicles}"
         raise NotFoundInTimeError(Problem("E204", "vehicles", got, rule))
-    if options.polishes:
+    enough = whole.left() >= POLISH_LEAST * state.instance.num_customers
+    if options.polishes and enough:
         _polish(state, options, whole)
     else:
         _better_tours(state, whole)
@@ -230,7 +250,8 @@ def _fall_back(state: SearchState, options: SolveOptions, whole: Deadline) -> No
         f"W205 {options.method} had no answer in its share of the time: this one is "
         f"{given}; give it more by --time-limit"
     )
-    state.notes.append(note)
+    if not any(each.startswith("W206") for each in state.notes):
+        state.notes.append(note)
     state.details["fallback"] = note
 
 
@@ -280,6 +301,8 @@ def _judged(
             solution = _solution(form, safe)
             verdict = judge(form.given, solution)
     status = "feasible; found by a heuristic, optimality is not proven"
+    if "fallback" in state.details:
+        status = f"feasible, but not the answer of {options.method}: it had no time"
     if state.proof:
         status = f"optimal: {state.proof}"
     if interrupted:

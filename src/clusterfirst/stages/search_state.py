@@ -62,6 +62,11 @@ class SearchState:
         enough = self.iterations is not None and self.rounds >= self.iterations
         return enough or self.deadline.left() <= self.usual_round
 
+    @property
+    def too_late(self) -> bool:
+        """Whether time is up and there is something to give, be it only a safe one."""
+        return self.best is not None and self.deadline.passed()
+
     def end_round(self) -> None:
         """Count a round, and remember how long rounds take."""
         now = time.perf_counter()

@@ -24,6 +24,7 @@ from clusterfirst.stages.assignment.problem import (
 from clusterfirst.stages.compiled import inner, kernel
 
 NODES = 50  # of branch and bound for a packing when no clock runs: about 10 seconds
+MOST_CELLS = 4_000_000  # customers times vehicles of an exact packing
 SHUFFLES = 200  # orders tried by best fit before the exact solver is asked
 
 
@@ -103,16 +104,19 @@ def pack(demands: IntArray, capacity: int, limit: int, deadline: Deadline) -> In
 
 def packing_bound(demands: IntArray, capacity: int) -> int:
     """Fewest vehicles by Martello and Toth's bound L2, in exact integers."""
-    bound = -(-int(demands.sum()) // capacity)
-    small = np.unique(demands[2 * demands <= capacity])
-    for threshold in (0, *small.tolist()):
-        alone = int((demands > capacity - threshold).sum())
-        half = demands[(demands <= capacity - threshold) & (2 * demands > capacity)]
-        rest = demands[(2 * demands <= capacity) & (demands >= threshold)]
-        spare = len(half) * capacity - int(half.sum())
-        more = max(0, -(-(int(rest.sum()) - spare) // capacity))
-        bound = max(bound, alone + len(half) + more)
-    return bound
+    order = np.sort(demands)
+    upto = np.concatenate([[0], np.cumsum(order)])
+    middle = int(
+        np.searchsorted(order, capacity // 2, side="right")
+    )  # first above half
+    threshold = np.concatenate([[0], np.unique(order[:middle])])
+    large = np.searchsorted(order, capacity - threshold, side="right")
+    alone, half = len(order) - large, large - middle
+    spare = half * capacity - (upto[large] - upto[middle])
+    rest = upto[middle] - upto[np.searchsorted(order, threshold)]
+    more = np.maximum(0, -(-(rest - spare) // capacity))
+    counted = -(-int(demands.sum()) // capacity)
+    return max(counted, int((alone + half + more).max()))
 
 
 def _pack_exactly(
@@ -120,6 +124,10 @@ def _pack_exactly(
 ) -> IntArray:
     """Ask HiGHS; costs prefer low vehicle numbers, which breaks the symmetry."""
     n = len(demands)
+    if n * limit > MOST_CELLS:  # hopeless, and more than memory holds
+        rule = "no packing into them was found; it is not proven infeasible"
+        got = f"a limit of {limit}"
+        raise NotFoundInTimeError(Problem("E204", "vehicles", got, rule))
     cost = np.broadcast_to(np.arange(limit) / max(limit, 1), (n, limit)).copy()
     problem = AssignProblem(cost, demands, capacity, limit)
     nodes = NODES if deadline.left() == math.inf else None
