@@ -475,3 +475,16 @@ def test_the_page_is_light_and_whole(client: httpx.Client) -> None:
     assert len(seen) >= 9
     assert weight < 600_000
     assert "https://" not in page.text
+
+
+def test_a_city_prices_orders_and_forecasts(client: httpx.Client) -> None:
+    """Likely days of the bundled city: a price with its spread, a fleet for 95 %."""
+    found = client.post("/v1/quote", json=schemas.CITY_QUOTE_EXAMPLE).json()
+    assert found["fits"]
+    assert found["now"]["price"] >= 0
+    assert found["end_of_day"]["p10"] <= found["end_of_day"]["p90"]
+    ahead = client.post("/v1/forecast", json=schemas.FORECAST_EXAMPLE).json()
+    assert ahead["days"] == 5
+    assert ahead["fleet_for_95_percent"] >= ahead["fleet_by_load_for_95_percent"] > 0
+    many = {**schemas.FORECAST_EXAMPLE, "days": 10**6}
+    assert client.post("/v1/forecast", json=many).json()["code"] == "E404"

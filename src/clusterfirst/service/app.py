@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from clusterfirst import __version__
 from clusterfirst.problem.errors import ClusterfirstError, Problem
-from clusterfirst.service import cities, plan_routes, question_routes
+from clusterfirst.service import cities, likely_days, plan_routes, question_routes
 from clusterfirst.service.guard import Guard
 from clusterfirst.service.metrics import metrics_text
 from clusterfirst.service.plans import Plans
@@ -51,8 +51,8 @@ def create_app(settings: ServiceSettings) -> Guard:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    for router in (plan_routes.router, question_routes.router, cities.router):
-        app.include_router(router)
+    for part in (plan_routes, question_routes, cities, likely_days):
+        app.include_router(part.router)
     guard = Guard(app, settings)
     _add_root_routes(app, guard)
     app.mount("/page", StaticFiles(directory=PAGE))

@@ -22,7 +22,7 @@ from clusterfirst.learning.experts.engine import ChildFailedError
 from clusterfirst.problem.errors import Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.service.problems import Refusal
-from clusterfirst.service.worker import STOP, Look, Task
+from clusterfirst.service.worker import STOP, Question, Task
 
 ATTEMPTS = 2
 GRACE = 20.0  # seconds after its limit in which a worker must have answered
@@ -34,7 +34,7 @@ class Live:
     """A plan that waits or runs; fields are written by one thread, read by all."""
 
     def __init__(
-        self, plan: str, task: Task | Look, limit: float, *, saved: bool = True
+        self, plan: str, task: Task | Question, limit: float, *, saved: bool = True
     ) -> None:
         self.plan = plan
         self.saved = saved  # whether the store has it
@@ -52,6 +52,7 @@ class Live:
     @property
     def instance(self) -> Instance:
         """What is planned."""
+        assert isinstance(self.task, Task)
         return self.task.instance
 
     @property

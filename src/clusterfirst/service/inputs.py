@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from clusterfirst.files import read_instance, read_locations
 from clusterfirst.files.json_files import Checker, instance_of, parse_json
-from clusterfirst.files.source import Limits, plain_number
+from clusterfirst.files.source import Limits, check_title, plain_number
 from clusterfirst.files.tables import ALIASES, format_table, parse_table, table_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import (
@@ -120,8 +120,15 @@ def _from_json(
         raise InputError(Problem("E306", "the body", rule=rule))
     if "instance" in document:
         return instance_of(document["instance"], limits.of_files), options
+    city = find_city(Checker().text(document["city"], "city"))
+    return read_day(document, city, limits), options
+
+
+def read_day(
+    document: Mapping[str, Any], city: City, limits: ServiceLimits
+) -> Instance:
+    """The day of a city with the `orders` of a body."""
     check = Checker()
-    city = find_city(check.text(document["city"], "city"))
     orders = check.items(document.get("orders"), "orders")
     changes: dict[str, Any] = {}
     if document.get("capacity") is not None:
@@ -129,10 +136,11 @@ def _from_json(
     if document.get("vehicles") is not None:
         changes["vehicles"] = check.whole(document["vehicles"], "vehicles")
     table = orders_table(check, orders)
+    name = check.text(document.get("name", ""), "name")
     check.stop_if_wrong()
     day = through_file(table.encode(), ".csv", _day_reader(city, changes, limits))
-    name = document.get("name")
-    return day.replace(name=check.text(name, "name") if name else ""), options
+    check_title(name, "name")
+    return day.replace(name=name)
 
 
 def orders_table(check: Checker, orders: list[Any]) -> str:

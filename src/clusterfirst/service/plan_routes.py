@@ -12,28 +12,32 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from clusterfirst.files.json_files import Checker
-from clusterfirst.problem.errors import Problem
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
 from clusterfirst.service.desk import Live
 from clusterfirst.service.inputs import CSV, JSON, XLSX, Body, document_of, read_wish
 from clusterfirst.service.plans import (
     FORMATS,
-    STAGES_SECONDS,
     Plans,
     best_so_far,
     dumps,
     recent_plans,
 )
-from clusterfirst.service.problems import Refusal
 from clusterfirst.service.replan import read_changes
-from clusterfirst.service.requests import key_of, plans_of, preferred_wait, read_body
+from clusterfirst.service.requests import (
+    answer_of,
+    key_of,
+    plans_of,
+    preferred_wait,
+    read_body,
+)
 from clusterfirst.service.store import digest
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 TICK = 0.1  # seconds between two events of one plan
 STOPPING = 10.0  # seconds in which a worker hands over its best
 HEARTBEAT = 15.0
+STAGES_SECONDS = 180.0  # compiling included, after a fresh installation
 PLAN = schemas.answers(200, 202, schema=schemas.PLAN)
 
 
@@ -222,13 +226,8 @@ async def stages(plan: str, request: Request) -> JSONResponse:
     """The seed of each route and how sure the network is of each customer."""
     plans = plans_of(request)
     plans.desk.require_room()
-    live = await run_in_threadpool(plans.look_inside, plan)
-    await live.wait(STAGES_SECONDS)
-    if live.status != "done":
-        problems = live.answer.get("problems")
-        rule = problems[0]["rule"] if problems else "no answer in time"
-        raise Refusal(Problem("E511", "stages", rule=rule))
-    return JSONResponse({k: v for k, v in live.answer.items() if k != "history"})
+    question = await run_in_threadpool(plans.look_inside, plan)
+    return JSONResponse(await answer_of(plans.desk, question, STAGES_SECONDS))
 
 
 @router.get("/{plan}/explain/{customer:path}", responses=schemas.answers(200))

@@ -64,7 +64,6 @@ MEDIA_TYPES = {
 KEPT = 64  # instances in memory
 QUOTE_KEYS = {"lat", "lon", "x", "y", "demand"}
 MODEL = "general"  # asked for the stages of a plan
-STAGES_SECONDS = 180.0  # compiling included, after a fresh installation
 FORMATS = [f for f in MEDIA_TYPES if Path(f".x.{f}").suffix in SOLUTION_SUFFIXES]
 
 
@@ -301,13 +300,10 @@ class Plans:
         instance = with_changes(old, [place], set(), self.limits)
         return {"unit": old.unit, "offers": offers(instance, solution)}
 
-    def look_inside(self, plan: str) -> Live:
-        """Ask the network about the routes of a plan."""
+    def look_inside(self, plan: str) -> Look:
+        """A question to the network about the routes of a plan."""
         instance, solution = self.solution(self.row(plan))
-        look = Look(instance, solution, MODEL)
-        live = Live(new_id(), look, STAGES_SECONDS, saved=False)
-        self.desk.submit(live)
-        return live
+        return Look(instance, solution, MODEL)
 
     def _explain(self, plan: str) -> Explanation:
         return explain(*self.solution(self.row(plan)))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from fastapi import Request
 
-from clusterfirst.problem.errors import Problem
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.service.desk import Desk, Live
 from clusterfirst.service.inputs import JSON, Body
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.problems import Refusal
+from clusterfirst.service.store import new_id
+from clusterfirst.service.worker import Question
 
 BODY_SECONDS = 30.0  # for the whole body; slower clients are let go
 MOST_WAIT = 60.0
@@ -67,3 +70,19 @@ def key_of(request: Request) -> str | None:
         rule = "1 to 200 printable characters are needed"
         raise Refusal(Problem("E404", "Idempotency-Key", rule=rule))
     return key
+
+
+async def answer_of(desk: Desk, question: Question, seconds: float) -> dict[str, Any]:
+    """Let a worker answer a question that leaves nothing behind."""
+    live = Live(new_id(), question, seconds, saved=False)
+    desk.submit(live)
+    await live.wait(seconds)
+    if live.status != "done":
+        desk.stop(live)
+        found = live.answer.get("problems")
+        if found:
+            fields = ("code", "where", "got", "rule")
+            raise InputError(Problem(*(found[0][key] for key in fields)))
+        rule = "no answer in time; ask for less"
+        raise Refusal(Problem("E510", "question", rule=rule))
+    return {key: value for key, value in live.answer.items() if key != "history"}

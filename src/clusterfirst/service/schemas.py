@@ -32,6 +32,13 @@ CHECK_EXAMPLE = {
 }
 MOVE_EXAMPLE = {"customer": "north", "route": 1, "apply": False}
 QUOTE_EXAMPLE = {"lat": 51.06, "lon": 3.73, "demand": 1}
+CITY_QUOTE_EXAMPLE = {
+    "city": "bundled",
+    "orders": [{"id": "4", "demand": 3}, {"id": "39", "demand": 5}],
+    "order": {"x": 0.4, "y": 0.6, "demand": 2},
+    "completions": 3,
+}
+FORECAST_EXAMPLE = {"city": "bundled", "days": 5, "growth": 1.1}
 REPLAN_EXAMPLE = {
     "add": [{"id": "new", "lat": 51.06, "lon": 3.73, "demand": 1}],
     "remove": ["west"],

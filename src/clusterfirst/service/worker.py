@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clusterfirst.learning.experts.engine import pipe_to_parent
 from clusterfirst.problem.errors import ClusterfirstError, Problem
@@ -37,6 +37,14 @@ class Task:
     instance: Instance
     options: SolveOptions
     start: Sequence[Sequence[int]] | None = None
+
+
+class Question(Protocol):
+    """What else a worker may be asked: something that knows its answer."""
+
+    def answer(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -90,11 +98,11 @@ class _Search:
         if self.stopped:
             raise KeyboardInterrupt
 
-    def run(self, task: Task | Look) -> tuple[Any, ...]:
+    def run(self, task: Task | Question) -> tuple[Any, ...]:
         """Search and return the message that ends it."""
         from clusterfirst.solving.solver import solve
 
-        if isinstance(task, Look):
+        if not isinstance(task, Task):
             try:
                 return "done", task.answer()
             except ClusterfirstError as error:
