@@ -57,13 +57,13 @@ def code_of(path: Path, most: int = 100) -> str:
 def test_only_regular_files_are_read(
     tmp_path: Path, make: Callable[[Path], None], code: str
 ) -> None:
-    """Whatever else has the name gets a sentence, and at once."""
+    """Whatever else has the name gets a sentence, and at once (A6)."""
     make(tmp_path / "place")
     assert code_of(tmp_path / "place") == code
 
 
 def test_a_file_over_the_limit_is_not_read_at_all(tmp_path: Path) -> None:
-    """A sparse terabyte is refused by its size; the limit itself is allowed."""
+    """A sparse terabyte is refused by its size; the limit itself is allowed (A9)."""
     path = tmp_path / "large"
     with path.open("wb") as file:
         file.truncate(2**40)

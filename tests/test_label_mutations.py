@@ -83,7 +83,10 @@ def _use(folder: Path, count: int) -> None:
 
 @pytest.mark.parametrize("kind", ["world", "city", "public"])
 def test_odd_headers_end_in_words(tmp_path: Path, kind: str) -> None:
-    """Each field of a header replaced by each odd value, under a right checksum."""
+    """Each field of a header replaced by each odd value, under a right checksum.
+
+    Row A7 of the list of defects.
+    """
     n = 100 if kind == "public" else 5
     good = _save(tmp_path / "good", SOURCES[kind], _trivial(SOURCES[kind], n, range(2)))
     (path,) = shard_paths(good)
@@ -102,7 +105,7 @@ def test_odd_headers_end_in_words(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["world", "city", "stored"])
 def test_odd_bodies_end_in_words(tmp_path: Path, kind: str) -> None:
-    """Each field of a record at its extremes, and each length, framed rightly."""
+    """Each field of a record at its extremes, and each length, framed rightly (A7)."""
     if kind == "stored":
         arrays = {"idx": [[3, 1, 2]], "demand": [[1, 2, 3]], "route": [[0, 1, 0]]}
         np.savez(tmp_path / "set.npz", **arrays, cost=[1.5])
@@ -216,7 +219,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 def test_only_regular_files_are_read(
     tmp_path: Path, capsys: Capture, kind: str, place: str
 ) -> None:
-    """A pipe, socket, folder or device gets a sentence at once."""
+    """A pipe, socket, folder or device gets a sentence at once (A6)."""
     source = SOURCES["world"]
     good = _save(tmp_path / "good", source, _trivial(source, 4, range(3)))
     read_labels(good)
@@ -243,7 +246,7 @@ def test_only_regular_files_are_read(
 def test_only_regular_files_are_imported(
     tmp_path: Path, capsys: Capture, kind: str
 ) -> None:
-    """So does the file of an import; a text file gets our words, not numpy's."""
+    """So does the file of an import; a text file gets our words, not numpy's (A6)."""
     KINDS[kind](tmp_path / "set.npz")
     (tmp_path / "words.npz").write_text("these are no arrays")
     for name in ("set.npz", "words.npz"):

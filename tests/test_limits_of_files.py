@@ -20,7 +20,7 @@ LINE = "depot,0,0,customer,1,1,2,2,capacity,{},demand,0,{},1"
 
 
 def test_the_number_of_instances_has_a_limit(tmp_path: Path) -> None:
-    """A billion days without customers are 354 bytes, and no hang."""
+    """A billion days without customers are 354 bytes, and no hang (A3)."""
     path = tmp_path / "many.npz"
     nothing = np.empty((10**9, 0), dtype=np.int64)
     np.savez(path, idx=nothing, demand=nothing)
@@ -42,7 +42,7 @@ def test_the_number_of_instances_has_a_limit(tmp_path: Path) -> None:
 def test_no_number_is_rounded_on_the_way_in(
     tmp_path: Path, capsys: Capture, capacity: str, demand: str
 ) -> None:
-    """In JSON, sets, tables and on the command line."""
+    """In JSON, sets, tables and on the command line (A10)."""
     document = (
         f'{{"capacity": {capacity}, "depot": {{"x": 0, "y": 0}}, '
         f'"customers": [{{"x": 1, "y": 1, "demand": {demand}}}]}}'
@@ -81,7 +81,7 @@ def test_units_are_right_to_the_last_digit() -> None:
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1, 100_000])
 def test_nesting_has_a_limit(depth: int) -> None:
-    """Brackets in strings do not count."""
+    """Brackets in strings do not count (A7)."""
     fits = depth <= MAX_DEPTH
     text = "[" * depth + '"]]]\\"[[[["' + "]" * depth
     if fits:
@@ -93,7 +93,7 @@ def test_nesting_has_a_limit(depth: int) -> None:
 
 
 def test_every_flipped_bit_of_a_manifest_is_found(tmp_path: Path) -> None:
-    """Sizes count as much as hashes."""
+    """Sizes count as much as hashes (A9)."""
     folder = tmp_path / "run"
     write_folder(folder, {"a.bin": b"data", "b.bin": b"more"})
     manifest = folder / "manifest.json"
@@ -107,7 +107,7 @@ def test_every_flipped_bit_of_a_manifest_is_found(tmp_path: Path) -> None:
 
 
 def test_no_cell_is_a_formula_and_all_ids_come_back(tmp_path: Path) -> None:
-    """An id may look like one; a number may be negative."""
+    """An id may look like one; a number may be negative (A11)."""
     ids = ("d", "=cmd|a", "+1+1", "-2", "@x", "'=y", "'plain", "-a")
     city = City(np.arange(16.0).reshape(8, 2) - 4, ids=ids, capacity=5)
     write_city(tmp_path / "c", city)

@@ -21,7 +21,7 @@ CITY = sample_city(30, seed=5)
 
 
 def test_a_lock_leaves_nothing_it_made(tmp_path: Path) -> None:
-    """Lock file and empty folders go; what the holder wrote stays."""
+    """Lock file and empty folders go; what the holder wrote stays (A11)."""
     with locked(tmp_path / "a" / "b") as folder:
         assert (folder / LOCK).exists()
     assert not (tmp_path / "a").exists()
@@ -47,7 +47,7 @@ def test_a_second_holder_is_refused_and_leaves_the_first_alone(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["json", "toml"])
 def test_deep_configurations_are_one_sentence(tmp_path: Path, kind: str) -> None:
-    """A hundred thousand brackets do not end in a RecursionError."""
+    """A hundred thousand brackets do not end in a RecursionError (A7)."""
     path = tmp_path / f"deep.{kind}"
     path.write_text(("a=" if kind == "toml" else "") + "[" * 100_000)
     with pytest.raises(InputError, match="E704"):
@@ -59,7 +59,7 @@ def test_deep_configurations_are_one_sentence(tmp_path: Path, kind: str) -> None
 
 
 def test_odd_rows_are_no_rows_and_a_pipe_is_refused(tmp_path: Path) -> None:
-    """Lines that no run wrote are passed over; nothing is made by reading."""
+    """Lines that no run wrote are passed over; nothing is made by reading (A6)."""
     rows = RowsFile(tmp_path / "new")
     assert rows.read() == []
     assert not (tmp_path / "new").exists()
@@ -75,7 +75,7 @@ def test_odd_rows_are_no_rows_and_a_pipe_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
 def test_a_full_disk_of_rows_is_e732(tmp_path: Path) -> None:
-    """The code of a full disk, not of a place that cannot be written."""
+    """The code of a full disk, not of a place that cannot be written (A11)."""
     rows = RowsFile(tmp_path)
     rows.path.symlink_to("/dev/full")
     with pytest.raises(InputError, match="E732"):
@@ -95,7 +95,7 @@ def test_odd_tables_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_refused_bench_leaves_nothing(tmp_path: Path, capsys: Capture) -> None:
-    """No folder and no rows.jsonl of a set that is not there."""
+    """No folder and no rows.jsonl of a set that is not there (A11)."""
     out = tmp_path / "out"
     assert run("bench", tmp_path / "nowhere", "--methods", "sweep", "--out", out) == 2
     problem_of(capsys)

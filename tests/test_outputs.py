@@ -77,7 +77,7 @@ def test_common_names_stay_and_long_ones_stay_apart() -> None:
 
 
 def test_names_inside_a_set_never_leave_the_folder(tmp_path: Path) -> None:
-    """Relative, absolute and hidden names are files inside of --out."""
+    """Relative, absolute and hidden names are files inside of --out (A1)."""
     away = tmp_path / "away"
     names = ["../../X", str(away), "a/b", ".hidden", "y" * 200]
     source = write_set(tmp_path / "t.npz", names)
@@ -92,7 +92,7 @@ def test_names_inside_a_set_never_leave_the_folder(tmp_path: Path) -> None:
 def test_names_that_collide_are_refused_before_anything_is_solved(
     tmp_path: Path, capsys: Capture, names: list[str]
 ) -> None:
-    """No answer is written, and none is thrown away after it was found."""
+    """No answer is written, and none is thrown away after it was found (A8)."""
     source = write_set(tmp_path / "t.npz", names)
     before = snapshot(tmp_path)
     assert run("solve", source, *FAST, "--out", tmp_path / "o") == 2
@@ -122,7 +122,7 @@ def test_a_city_s_name_is_no_path(tmp_path: Path) -> None:
 def test_an_input_is_never_written_over(
     day: Path, tmp_path: Path, capsys: Capture, how: str, command: str
 ) -> None:
-    """Under its own name and under others, with --overwrite too."""
+    """Under its own name and under others, with --overwrite too (A5)."""
     target = day
     if how != "itself":
         target = tmp_path / "other.json"
@@ -140,7 +140,7 @@ def test_an_input_is_never_written_over(
 def test_a_table_of_locations_keeps_its_further_columns(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """city init into the folder of its own table would lose them."""
+    """city init into the folder of its own table would lose them (A5)."""
     table = tmp_path / "cc" / "locations.csv"
     table.parent.mkdir()
     table.write_text(LOCATIONS)
@@ -170,7 +170,7 @@ def test_files_of_the_city_are_inputs(tmp_path: Path, capsys: Capture) -> None:
 def test_a_folder_is_filled_but_nothing_in_it_is_replaced(
     day: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The refusal names the file; --overwrite allows it."""
+    """The refusal names the file; --overwrite allows it (A5)."""
     reference = tmp_path / "day.sol"
     reference.write_text("Route #1: 1\n")
     assert run("solve", tmp_path, *FAST, "--out", tmp_path) == 2
@@ -184,7 +184,7 @@ def test_a_folder_is_filled_but_nothing_in_it_is_replaced(
 def test_cities_and_days_replace_nothing_unasked(
     tmp_path: Path, capsys: Capture, command: str
 ) -> None:
-    """The second time the same command is refused, with --overwrite it is not."""
+    """The second time the same command is refused, with --overwrite it is not (A5)."""
     (tmp_path / "l.csv").write_text(LOCATIONS)
     out: list[str | Path] = ["--out", tmp_path / "o"]
     words: list[str | Path] = {
@@ -218,7 +218,7 @@ def test_a_link_in_the_folder_is_not_followed_out_of_it(
 
 
 def test_one_run_writes_the_same_plan_to_every_file(day: Path, tmp_path: Path) -> None:
-    """Files and a folder at once; the routes are the same in all of them."""
+    """Files and a folder at once; the routes are the same in all of them (B3)."""
     names = ["a.sol", "b.json", "c.csv", "d.geojson", "e.svg", "folder"]
     outs = [word for name in names for word in ("--out", tmp_path / name)]
     assert run("solve", day, *FAST, *outs) == 0
@@ -229,7 +229,7 @@ def test_one_run_writes_the_same_plan_to_every_file(day: Path, tmp_path: Path) -
 
 
 def test_plot_turns_a_solution_into_other_formats(day: Path, tmp_path: Path) -> None:
-    """From .sol to a map and a table in one go."""
+    """From .sol to a map and a table in one go (B3)."""
     (tmp_path / "a.sol").write_text("Route #1: 1 2\nRoute #2: 3\n")
     words = ["--out", tmp_path / "a.geojson", "--out", tmp_path / "a.json"]
     assert run("export", day, tmp_path / "a.sol", *words) == 0
@@ -241,7 +241,7 @@ def test_plot_turns_a_solution_into_other_formats(day: Path, tmp_path: Path) -> 
 def test_an_output_that_cannot_be_written_is_named_before_the_work(
     day: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A missing folder, a file as folder, a full disk: nothing is solved."""
+    """A missing folder, a file as folder, a full disk: nothing is solved (B6)."""
 
     def never(*args: object, **more: object) -> None:
         raise AssertionError("solved")
@@ -272,7 +272,7 @@ def test_a_format_that_cannot_hold_the_routes_is_named_before_the_work(
 def test_one_failed_output_ends_nothing(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other answers are written, all are in the JSON, and the code is 2."""
+    """The other answers are written, all are in the JSON, and the code is 2 (A8)."""
     source = write_set(tmp_path / "t.npz", ["a", "b", "c"])
     replace = os.replace
 
@@ -295,13 +295,13 @@ def test_one_failed_output_ends_nothing(
 def test_an_empty_output_is_refused(
     day: Path, capsys: Capture, words: list[str]
 ) -> None:
-    """It would be the current folder."""
+    """It would be the current folder (A11)."""
     assert run("solve", day, *FAST, *words) == 2
     assert "E404 --out" in problem_of(capsys)
 
 
 def test_closed_streams_end_in_a_sentence(day: Path) -> None:
-    """Without stdout nothing is begun; without stderr stdout stays clean."""
+    """Without stdout nothing is begun; without stderr stdout stays clean (A7)."""
     command = f"{sys.executable} -m clusterfirst solve {day} --json"
     command += " --iterations 1 --method savings --no-polish"
     done = subprocess.run(

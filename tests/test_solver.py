@@ -370,3 +370,17 @@ def test_fleet_sizes(
     coords = np.random.default_rng(0).random((units + 1, 2))
     day = Instance(demands, 50, coords=coords, vehicles=vehicles)
     assert decoding.fleets(day, options.decoding) == expected
+
+
+def test_iterations_tell_how_far_they_are() -> None:
+    """Each stage counts up to all of its iterations, and `solve` ends (B9)."""
+    seen: dict[str, list[float]] = {}
+    day = town(60)
+    solve(
+        day,
+        SolveOptions("fisher-jaikumar", iterations=300),
+        on_progress=lambda stage, done: seen.setdefault(stage, []).append(done),
+    )
+    for stage in ("method", "polish"):
+        assert seen[stage] == sorted(seen[stage])
+        assert seen[stage][-1] == 1.0

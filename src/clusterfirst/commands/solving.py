@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,7 +84,10 @@ def solve(
     ] = None,
     iterations: Annotated[
         int | None,
-        typer.Option(help="Stop by counts, not by the clock: repeatable to the byte."),
+        typer.Option(
+            help="Stop by counts, not by the clock: repeatable to the byte. Rounds of "
+            "the method, then of the polish (a hundred small steps and a large one)."
+        ),
     ] = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -250,9 +253,22 @@ class _Job:
             instance,
             self.settings,
             on_improvement=improved if self.answers.as_lines else None,
+            on_progress=_iterations_left(self.settings.iterations),
             start=None if start is None else start.routes,
         )
         return replace(result, startup=startup + result.startup)
+
+
+def _iterations_left(count: int | None) -> Callable[[str, float], None] | None:
+    """Count the iterations of each stage down where no clock runs."""
+    if count is None:
+        return None
+    line = ProgressLine(every=5.0)
+
+    def progress(stage: str, done: float) -> None:
+        line(f"{stage}: {round((1 - done) * count)} of {count} iterations left")
+
+    return progress
 
 
 def _warmed(instance: Instance, settings: SolveOptions) -> float:

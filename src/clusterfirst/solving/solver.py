@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
@@ -68,11 +69,13 @@ def solve(
     options: SolveOptions | None = None,
     *,
     on_improvement: Callable[[float, Routes], None] | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
     start: Sequence[Sequence[int]] | None = None,
 ) -> Result:
     """Plan routes; always a feasible answer that the judge accepted, or an error.
 
-    `on_improvement` is called with (cost, routes) whenever the answer gets better.
+    `on_improvement` is called with (cost, routes) whenever the answer gets better,
+    `on_progress` with the name of a stage and the share of its iterations done.
     `start` may be anybody's routes, yesterday's for example: they are repaired, a note
     says how and at what cost, and the answer is never worse. Raises InfeasibleError
     when no solution exists (proven, in words) and NotFoundInTimeError when none was
@@ -84,6 +87,7 @@ def solve(
     options, why_not = with_method(form.instance, options or SolveOptions())
     state = new_state(form, options)
     state.notes += [why_not] if why_not else []
+    state.on_progress = on_progress
     if on_improvement is not None:
         state.on_improvement = lambda c, routes: on_improvement(
             c, form.to_given(routes)
@@ -276,6 +280,8 @@ def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> No
         threads = options.threads or useful_threads(state.instance, cores)
         settings = PolishSettings(options.seed, options.iterations, threads)
         settings = replace(settings, hot=HOT.get(options.method, settings.hot))
+        if state.on_progress is not None:
+            settings = replace(settings, on_round=partial(state.on_progress, "polish"))
         try:
             start = state.best.lists()
             polish(state.instance, start, settings, deadline, offer)

@@ -35,6 +35,7 @@ class SearchState:
     deadline: Deadline
     seed: int = 0
     iterations: int | None = None  # rounds of the method; None: until the deadline
+    on_progress: Callable[[str, float], None] | None = None  # a stage, share done
     on_improvement: Callable[[float, Routes], None] | None = None
     best: Routes | None = None
     best_cost: float = np.inf
@@ -74,6 +75,8 @@ class SearchState:
         self.usual_round = max(0.7 * self.usual_round, now - self.round_start)
         self.round_start = now
         self.rounds += 1
+        if self.on_progress is not None and self.iterations is not None:
+            self.on_progress("method", min(1.0, self.rounds / self.iterations))
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

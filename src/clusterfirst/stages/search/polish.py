@@ -82,6 +82,8 @@ def polish(
                 break
             regions = search.regions(current, step)
             search.done = max(pool.map(search.work, regions, [step] * len(regions)))
+            if settings.on_round is not None:
+                settings.on_round(min(1.0, schedule.used(search.done)))
             current, found = search.merge(regions)
             cost = float(found.lengths(instance).sum())
             if cost < best.cost * (1 - 1e-12):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -16,6 +17,7 @@ class PolishSettings:
     seed: int = 0
     iterations: int | None = None
     threads: int = 1
+    on_round: Callable[[float], None] | None = None  # is told the share done
 
     # small steps
     neighbours: int = 20  # nearest customers that a step looks at
