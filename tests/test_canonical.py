@@ -61,6 +61,22 @@ def test_neither_numbers_nor_units_matter(how: str) -> None:
         assert partition(units, OPTIONS[how], as_given) == expected
 
 
+@pytest.mark.parametrize("how", ["network", "network exact"])
+def test_neither_scale_nor_side_matters(how: str) -> None:
+    """A map twice as large, or in a mirror, where no digit changes: the same groups.
+
+    Turned maps differ in the last digits: campaign/symmetries.py counts how often
+    that decides.
+    """
+    for day in days()[1:3]:
+        assert day.coords is not None
+        as_given = np.arange(101)
+        expected = partition(day, OPTIONS[how], as_given)
+        for factor in ([2.0, 2.0], [-1.0, 1.0]):
+            moved = Instance(day.demands, day.capacity, coords=day.coords * factor)
+            assert partition(moved, OPTIONS[how], as_given) == expected
+
+
 def test_rows_are_mapped_both_ways() -> None:
     """Routes, scores and labels come back in the rows of the given instance."""
     day = sample_world(60, seed=3, index=1)
