@@ -20,6 +20,7 @@ from clusterfirst.problem.sampling import (
     sample_public,
     sample_world,
 )
+from clusterfirst.problem.worlds import WORLDS
 
 FAST = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**63 - 1)
@@ -53,6 +54,24 @@ def test_days_follow_the_papers_law(
     assert day.capacity == 50
     again = sample_day(city, customers, seed=seed, index=index, demand=(1, top))
     assert day.same_as(again)
+
+
+@pytest.mark.parametrize("index", range(8))
+def test_long_routes_are_long(index: int) -> None:
+    """What `long` is for: vehicles that hold 30 customers and more of a mean demand."""
+    day = WORLDS["long"](300, seed=1, index=index)
+    assert 30 <= day.capacity / day.demands[1:].mean() <= 102
+
+
+@pytest.mark.parametrize("name", sorted(WORLDS))
+@pytest.mark.parametrize("customers", [1, 2, 40])
+def test_every_named_world_is_solvable(name: str, customers: int) -> None:
+    """As many customers as asked for, each of which fits; the same again."""
+    for index in range(5):
+        day, again = (WORLDS[name](customers, seed=2, index=index) for _ in range(2))
+        assert day.num_customers == customers
+        assert day.infeasibility() == []
+        assert day.same_as(again)
 
 
 @FAST

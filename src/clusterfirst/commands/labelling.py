@@ -33,7 +33,9 @@ def label(
         typer.Argument(
             metavar="SOURCE",
             help="City folder, 'bundled', 'world' (the mix of the general model), "
-            "'uniform' (the paper's standard setting) or a public test set.",
+            "'long' (30 to 100 customers per route), 'xml' (the law of XML100), "
+            "'towns' (along roads), 'uniform' (the paper's standard setting) or a "
+            "public test set.",
         ),
     ],
     out: Annotated[
@@ -153,14 +155,15 @@ def _source(name: str, seed: int, capacity: float | None) -> Source:
         world,
     )
     from clusterfirst.problem.sampling import PUBLIC_SETS
+    from clusterfirst.problem.worlds import WORLDS
 
     if name == "uniform":
         return uniform(seed=seed, capacity=capacity)
-    if name == "world" or name in PUBLIC_SETS:
+    if name in WORLDS or name in PUBLIC_SETS:
         if capacity is not None:
             rule = f"it does not go with {name}, whose instances have their own"
             raise InputError(Problem("E404", "--capacity", str(capacity), rule))
-        return world(seed=seed) if name == "world" else public_set(name)
+        return world(seed=seed, name=name) if name in WORLDS else public_set(name)
     return city_days(open_city(name), seed=seed, capacity=capacity)
 
 

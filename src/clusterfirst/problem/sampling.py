@@ -116,11 +116,11 @@ def sample_world(customers: int, *, seed: int, index: int) -> Instance:
             coords=coords,
             name=name,
         )
-    depot = _depot(rng)
-    coords = np.vstack([depot, _customers(rng, customers, depot)])
+    depot = some_depot(rng)
+    coords = np.vstack([depot, some_places(rng, customers)])
     if rng.random() < 0.3:  # whole-number grids bring ties, as CVRPLIB does
         coords = np.round(coords * 1000)
-    demands = _demands(rng, coords[1:])
+    demands = some_demands(rng, coords[1:])
     per_route = np.exp(rng.uniform(np.log(3), np.log(min(50, max(4, customers / 2)))))
     capacity = max(int(np.ceil(per_route * demands.mean())), int(demands.max()))
     return Instance(
@@ -131,15 +131,17 @@ def sample_world(customers: int, *, seed: int, index: int) -> Instance:
     )
 
 
-def _depot(rng: np.random.Generator) -> FloatArray:
+def some_depot(rng: np.random.Generator) -> FloatArray:
+    """In the middle, in a corner or anywhere."""
     kind = rng.integers(3)
     if kind == 0:
         return np.array([0.5, 0.5])
     return np.zeros(2) if kind == 1 else rng.random(2)
 
 
-def _customers(rng: np.random.Generator, count: int, depot: FloatArray) -> FloatArray:
-    kind = rng.integers(4)
+def some_places(rng: np.random.Generator, count: int, kinds: int = 4) -> FloatArray:
+    """Uniform, clustered, half of each, or (the fourth kind) along streets."""
+    kind = rng.integers(kinds)
     if kind == 0:
         return rng.random((count, 2))
     if kind == 1:
@@ -185,7 +187,7 @@ def _streets(rng: np.random.Generator, count: int) -> FloatArray:
     return np.clip(jittered, 0, 1)
 
 
-def _demands(rng: np.random.Generator, points: FloatArray) -> IntArray:
+def some_demands(rng: np.random.Generator, points: FloatArray) -> IntArray:
     """One of the seven demand kinds of Uchoa et al. (2017)."""
     count, kind = len(points), rng.integers(7)
     ranges = {1: (1, 10), 2: (5, 10), 3: (1, 100), 4: (50, 100)}

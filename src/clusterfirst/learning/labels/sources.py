@@ -27,10 +27,10 @@ from clusterfirst.problem.sampling import (
     sample_day,
     sample_public,
     sample_uniform,
-    sample_world,
 )
+from clusterfirst.problem.worlds import WORLDS
 
-Kind = Literal["city", "world", "uniform", "public", "stored"]
+Kind = Literal["city", "world", "long", "xml", "towns", "uniform", "public", "stored"]
 PAPER_CAPACITY = 50  # the paper, Section 3
 # Raise this when sampling.py draws something else for the same (seed, index).
 GENERATOR = 1
@@ -53,7 +53,7 @@ class Source:
     def description(self) -> dict[str, Any]:
         """What identifies the source, as it stands in the header of a shard."""
         known: dict[str, Any] = {"kind": self.kind, "generator": GENERATOR}
-        if self.kind in ("city", "world", "uniform"):
+        if self.kind in ("city", "uniform", *WORLDS):
             known["seed"] = self.seed
         if self.kind == "public":
             known["name"] = self.name
@@ -79,8 +79,8 @@ class Source:
 
     def draw(self, customers: int, index: int) -> Instance:
         """Return the instance with this index."""
-        if self.kind == "world":
-            return sample_world(customers, seed=self.seed, index=index)
+        if self.kind in WORLDS:
+            return WORLDS[self.kind](customers, seed=self.seed, index=index)
         if self.kind == "uniform":
             return sample_uniform(
                 customers, seed=self.seed, index=index, capacity=self.capacity
@@ -131,9 +131,10 @@ def city_days(
     return Source("city", name, _seed(seed), city, _plain(capacity), demand)
 
 
-def world(*, seed: int) -> Source:
-    """Return the mix of maps, demands and capacities of the general model."""
-    return Source("world", "world", _seed(seed))
+def world(*, seed: int, name: str = "world") -> Source:
+    """Return the mix of the general model, or one of `WORLDS` by name."""
+    kind: Any = name
+    return Source(kind, name, _seed(seed))
 
 
 def uniform(*, seed: int, capacity: float | None = None) -> Source:

@@ -72,7 +72,7 @@ def validation_source(source: Source) -> Source:
         )
     if source.kind == "uniform":
         return uniform(seed=SEED, capacity=source.capacity)
-    return world(seed=SEED)
+    return world(seed=SEED, name=source.kind)
 
 
 def make_validation(
