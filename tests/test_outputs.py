@@ -190,7 +190,7 @@ def test_cities_and_days_replace_nothing_unasked(
     words: list[str | Path] = {
         "init": ["city", "init", tmp_path / "l.csv", "--depot", "hub"],
         "sample": ["city", "sample", "--locations", "5"],
-        "days": ["sample", "bundled", "--customers", "3"],
+        "days": ["sample", "bundled", "--customers", "60"],
     }[command]
     assert run(*words, *out) == 0
     before = snapshot(tmp_path)

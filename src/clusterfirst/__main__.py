@@ -22,6 +22,9 @@ def run() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("clusterfirst: interrupted\n")
         return 130
+    finally:  # what is done is done: leaving must not change the exit code
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
