@@ -25,6 +25,7 @@ from clusterfirst.stages.search.polish import PolishSettings, polish, useful_thr
 from clusterfirst.stages.search.pool import recombine
 from clusterfirst.stages.search.regions import Region, make_region, parts, whole_data
 from clusterfirst.stages.search.repair import repair_routes
+from clusterfirst.stages.search.schedule import Schedule
 
 in_python = distance.py_func  # type: ignore[attr-defined]  # of numba
 NEVER = Deadline.never()
@@ -400,3 +401,21 @@ def test_caches_of_another_version_count_as_empty(tmp_path: Path) -> None:
     stale = b"cclusterfirst.stages.compiled\nNoSuchClass\n."
     (tmp_path / "kernel.nbi").write_bytes(pickle.dumps(numba.__version__) + stale)
     assert index.load("key") is None
+
+
+def test_temperature_falls() -> None:
+    """Once with little time per customer, several times with much, always to cold."""
+    few = Schedule.of(make_instance(1, 500), PolishSettings(0, 1000), NEVER)
+    many = Schedule.of(make_instance(1, 10), PolishSettings(0, 10_000), NEVER)
+    for schedule, falls in ((few, 1), (many, 10)):
+        assert schedule.falls == falls
+        ends = np.arange(falls + 1) / falls
+        for low, high in itertools.pairwise(ends.tolist()):
+            heat = [
+                schedule.temperature(x) for x in np.linspace(low + 1e-9, high, 9)[:8]
+            ]
+            assert heat == sorted(heat, reverse=True)
+            assert heat[-1] > schedule.cold
+            assert schedule.temperature(high - 1e-9) == pytest.approx(schedule.cold)
+    assert many.temperature(0.0) == PolishSettings().hot
+    assert many.temperature(0.1 + 1e-9) == pytest.approx(PolishSettings().hot_again)

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def polish(
         Called with (routes, cost, seconds) from this thread.
     """
     begin = time.perf_counter()
-    schedule = Schedule.of(instance, len(routes), settings, deadline)
+    schedule = Schedule.of(instance, settings, deadline)
     verdict = judge(instance, Solution(routes))
     if not verdict.feasible:
         raise InputError(verdict.violations)
@@ -163,7 +163,7 @@ class _Search:
         """Anneal one region for this round's share; return the iterations so far."""
         schedule, chunk, done = self.schedule, self.settings.chunk, self.done
         until = (step + 1) / schedule.rounds
-        plan = make_plan(self.settings, region)
+        plan = make_plan(replace(self.settings, ruins=schedule.ruins), region)
         while (used := schedule.used(done)) < until:
             temperature = self.scale * schedule.temperature(used)
             anneal(region.data, region.state, plan, chunk, temperature)

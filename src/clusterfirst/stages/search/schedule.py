@@ -15,36 +15,39 @@ SPEED = 100_000  # iterations per second of one thread, about
 
 @dataclass(frozen=True)
 class Schedule:
-    """A budget of seconds or iterations, and temperatures that fall with its use."""
+    """A budget of seconds or iterations, and temperatures that fall with its use.
+
+    With much time per customer the temperature falls several times, after the first
+    time from a lower one: each fall begins with the routes that the last one left.
+    """
 
     begin: float
     seconds: float
     iterations: float
     rounds: int  # parts of the budget between which routes are read and cut anew
-    hot: float  # in mean distances to the nearest customers
-    cold: float
+    falls: int
+    settings: PolishSettings
 
     @classmethod
     def of(
-        cls,
-        instance: Instance,
-        routes: int,
-        settings: PolishSettings,
-        deadline: Deadline,
+        cls, instance: Instance, settings: PolishSettings, deadline: Deadline
     ) -> Schedule:
-        """Plan the search of an instance that has so many routes at first."""
-        n = instance.num_customers
+        """Plan the search of an instance."""
+        n = max(1, instance.num_customers)
         seconds = max(deadline.left() - settings.tidy_seconds_each * n, 1e-9)
         count = math.inf if settings.iterations is None else settings.iterations
         round_seconds = settings.round_seconds + settings.round_seconds_each * n
         rounds = min(seconds / round_seconds, count / settings.chunk)
+        each = min(seconds * SPEED, count) / n
+        several = settings.several_falls <= each < math.inf
+        falls = int(each / settings.fall) if several else 1
         return cls(
             time.perf_counter(),
             seconds,
             count,
             int(min(max(rounds, 1), settings.most_rounds)),
-            settings.hot,
-            settings.cold,
+            falls,
+            settings,
         )
 
     def used(self, done: int) -> float:
@@ -53,5 +56,17 @@ class Schedule:
         return max(passed / self.seconds, done / self.iterations)
 
     def temperature(self, used: float) -> float:
-        """Temperature when this share of the budget is used."""
-        return self.hot * math.exp(used * math.log(self.cold / self.hot))
+        """Temperature when this share (below 1) of the budget is used."""
+        fall, part = divmod(used * self.falls, 1.0)
+        hot = self.settings.hot if fall < 1.0 else self.settings.hot_again
+        return hot * math.exp(part * math.log(self.cold / hot))
+
+    @property
+    def cold(self) -> float:
+        """Temperature at the end of a fall."""
+        return self.settings.cold if self.falls == 1 else self.settings.cold_again
+
+    @property
+    def ruins(self) -> float:
+        """Large steps per iteration."""
+        return self.settings.ruins if self.falls == 1 else self.settings.ruins_again

@@ -39,6 +39,13 @@ class PolishSettings:
     hot: float = 0.5
     cold: float = 0.03
 
+    # several falls of the temperature, where there is much time per customer
+    several_falls: float = 400  # iterations per customer from which they pay
+    fall: float = 100  # iterations per customer of each
+    hot_again: float = 0.25
+    cold_again: float = 0.05
+    ruins_again: float = 3.0
+
     # rounds
     chunk: int = 100  # iterations between two looks at the clock
     most_rounds: int = 200  # times the map is cut
