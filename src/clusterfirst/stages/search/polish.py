@@ -3,7 +3,8 @@
 From any feasible routes: simulated annealing while the temperature falls with the share
 of the time that is used. Threads work on parts of the map, cut anew along other lines
 in every round so that no seam stays; where the map is too small to be cut, several work
-on copies of the same part, of which the best goes on.
+on copies of the same part, of which the best goes on. With much time per customer the
+temperature falls several times, and the best routes of all that it left are chosen.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -76,6 +77,8 @@ def polish(
     if instance.num_customers < 2 or deadline.passed():
         return best
     search = _Search(instance, settings, schedule)
+    progress = _Progress(instance, best, begin, on_improvement)
+    ends = [best.routes]
     with ThreadPoolExecutor(settings.threads) as pool:
         for step in range(schedule.rounds):
             if schedule.used(search.done) >= 1.0:
@@ -85,14 +88,35 @@ def polish(
             if settings.on_round is not None:
                 settings.on_round(min(1.0, schedule.used(search.done)))
             current, found = search.merge(regions)
-            cost = float(found.lengths(instance).sum())
-            if cost < best.cost * (1 - 1e-12):
-                seconds = time.perf_counter() - begin
-                lists = found.lists()
-                best = Polished(lists, cost, [*best.history, (seconds, cost)])
-                if on_improvement is not None:
-                    on_improvement(lists, cost, seconds)
-    return best
+            progress.offer(found)
+            if schedule.falls > 1 and schedule.ends_fall(step):
+                ends += search.ends(regions)
+    if len(ends) > 1 and not deadline.passed():
+        from clusterfirst.stages.search.pool import recombine
+
+        mixed = recombine(instance, [*ends, progress.best.routes], deadline)
+        progress.offer(Routes.of(mixed))
+    return progress.best
+
+
+@dataclass
+class _Progress:
+    """The best routes so far, and who wants to know."""
+
+    instance: Instance
+    best: Polished
+    begin: float
+    on_improvement: OnImprovement | None
+
+    def offer(self, found: Routes) -> None:
+        cost = float(found.lengths(self.instance).sum())
+        if cost >= self.best.cost * (1 - 1e-12):
+            return
+        seconds = time.perf_counter() - self.begin
+        history = [*self.best.history, (seconds, cost)]
+        self.best = Polished(found.lists(), cost, history)
+        if self.on_improvement is not None:
+            self.on_improvement(self.best.routes, cost, seconds)
 
 
 def useful_threads(instance: Instance, cores: int) -> int:
@@ -163,12 +187,21 @@ class _Search:
         """Anneal one region for this round's share; return the iterations so far."""
         schedule, chunk, done = self.schedule, self.settings.chunk, self.done
         until = (step + 1) / schedule.rounds
-        plan = make_plan(replace(self.settings, ruins=schedule.ruins), region)
+        plan = make_plan(self.settings, region)
         while (used := schedule.used(done)) < until:
             temperature = self.scale * schedule.temperature(used)
             anneal(region.data, region.state, plan, chunk, temperature)
             done += chunk
         return done
+
+    def ends(self, regions: list[Region]) -> list[list[list[int]]]:
+        """Return the current routes of each copy of the map."""
+        return [
+            together(
+                [r.routes(best=False) for r in regions[copy :: self.copies]]
+            ).lists()
+            for copy in range(self.copies)
+        ]
 
     def merge(self, regions: list[Region]) -> tuple[Routes, Routes]:
         """Return the current and the best routes of all regions together."""

@@ -18,7 +18,8 @@ class Schedule:
     """A budget of seconds or iterations, and temperatures that fall with its use.
 
     With much time per customer the temperature falls several times, after the first
-    time from a lower one: each fall begins with the routes that the last one left.
+    time from a lower one: each fall begins with the routes that the last one left, and
+    a set-partitioning program recombines what all of them ended with.
     """
 
     begin: float
@@ -39,13 +40,16 @@ class Schedule:
         round_seconds = settings.round_seconds + settings.round_seconds_each * n
         rounds = min(seconds / round_seconds, count / settings.chunk)
         each = min(seconds * SPEED, count) / n
-        several = settings.several_falls <= each < math.inf
-        falls = int(each / settings.fall) if several else 1
+        falls = 1
+        if each >= settings.several_falls:
+            falls = int(min(each / settings.fall, settings.most_falls))
+            seconds *= 1.0 - settings.pool_share
+        per_fall = int(min(max(rounds, 1), settings.most_rounds) / falls)
         return cls(
             time.perf_counter(),
             seconds,
             count,
-            int(min(max(rounds, 1), settings.most_rounds)),
+            falls * max(1, per_fall),
             falls,
             settings,
         )
@@ -59,14 +63,8 @@ class Schedule:
         """Temperature when this share (below 1) of the budget is used."""
         fall, part = divmod(used * self.falls, 1.0)
         hot = self.settings.hot if fall < 1.0 else self.settings.hot_again
-        return hot * math.exp(part * math.log(self.cold / hot))
+        return hot * math.exp(part * math.log(self.settings.cold / hot))
 
-    @property
-    def cold(self) -> float:
-        """Temperature at the end of a fall."""
-        return self.settings.cold if self.falls == 1 else self.settings.cold_again
-
-    @property
-    def ruins(self) -> float:
-        """Large steps per iteration."""
-        return self.settings.ruins if self.falls == 1 else self.settings.ruins_again
+    def ends_fall(self, step: int) -> bool:
+        """Whether the temperature is at its lowest after this round."""
+        return (step + 1) % (self.rounds // self.falls) == 0

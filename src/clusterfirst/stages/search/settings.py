@@ -41,10 +41,10 @@ class PolishSettings:
 
     # several falls of the temperature, where there is much time per customer
     several_falls: float = 400  # iterations per customer from which they pay
-    fall: float = 100  # iterations per customer of each
+    fall: float = 50  # iterations per customer of each
+    most_falls: int = 20
     hot_again: float = 0.25
-    cold_again: float = 0.05
-    ruins_again: float = 3.0
+    pool_share: float = 0.05  # of the time, to recombine the routes they ended with
 
     # rounds
     chunk: int = 100  # iterations between two looks at the clock
