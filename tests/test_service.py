@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,12 @@ def test_the_same_key_gives_the_same_plan(client: httpx.Client) -> None:
     one = ask(client, schemas.PLAN_EXAMPLE, **key)
     two = ask(client, schemas.PLAN_EXAMPLE, **key)
     assert one["id"] == two["id"]
+    twin = {"Idempotency-Key": "twins"}
+    with ThreadPoolExecutor(8) as pool:
+        twins = [
+            pool.submit(ask, client, schemas.PLAN_EXAMPLE, **twin) for _ in range(8)
+        ]
+    assert len({twin.result()["id"] for twin in twins}) == 1
     answer = client.post("/v1/plans", json={"instance": random_day(3)}, headers=key)
     assert (answer.status_code, answer.json()["code"]) == (409, "E508")
 

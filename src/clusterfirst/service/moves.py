@@ -11,6 +11,7 @@ from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service.problems import Refusal
+from clusterfirst.solving.explaining.explain import prices
 
 
 def moved_to(
@@ -67,6 +68,27 @@ def saved_without(instance: Instance, solution: Solution, c: int) -> float:
     return float(
         instance.lengths(a, c) + instance.lengths(c, b) - instance.lengths(a, b)
     )
+
+
+def other_routes(
+    instance: Instance, solution: Solution, c: int, own: int
+) -> list[dict[str, Any]]:
+    """What a customer would cost on every other route; those that fit come first."""
+    found = []
+    for k, price in enumerate(prices(instance, solution, np.array([c]))[0].tolist()):
+        if k != own:
+            fits = _fits(instance, solution, c, k)
+            found.append({"route": k + 1, "price": price, "fits": fits})
+    return sorted(found, key=lambda offer: (not offer["fits"], offer["price"]))
+
+
+def _fits(instance: Instance, solution: Solution, c: int, route: int) -> bool:
+    """Whether a route has room; with limits of other kinds the judge is asked."""
+    if instance.constraints is None:
+        load = int(instance.demand_units[[*solution.routes[route], c]].sum())
+        return load <= instance.capacity_units
+    moved = moved_to(instance, solution, instance.ids[c], route + 1)
+    return judge(instance, moved).feasible
 
 
 def offers(instance: Instance, solution: Solution) -> list[dict[str, Any]]:

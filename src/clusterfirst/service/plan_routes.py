@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -65,7 +66,13 @@ async def ask(request: Request) -> Response:
             if repeated is not None:
                 return repeated
         wish = read_wish(body, plans.limits, finder(plans.store))
-        return plans.ask(wish, key=known)
+        try:
+            return plans.ask(wish, key=known)
+        except sqlite3.IntegrityError:  # the same request came twice at once
+            assert known is not None
+            repeated = plans.find_repeated(*known)
+            assert repeated is not None
+            return repeated
 
     asked = await run_in_threadpool(write_down)
     return await _answer(request, asked)

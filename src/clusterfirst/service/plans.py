@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from clusterfirst.service.moves import (
     figures,
     moved_to,
     offers,
+    other_routes,
     row_of,
     saved_without,
     unused_name,
@@ -46,7 +46,6 @@ from clusterfirst.service.settings import ServiceSettings
 from clusterfirst.service.store import PlanRow, Store, digest, new_id
 from clusterfirst.service.worker import Look, Task
 from clusterfirst.solving.explaining.customer import why
-from clusterfirst.solving.explaining.explain import Explanation, explain
 from clusterfirst.solving.solver import default_time_limit
 
 MEDIA_TYPES = {
@@ -75,7 +74,6 @@ class Plans:
         self.store = store
         self.desk = Desk(settings.workers, settings.limits.queue, self._save)
         self._instances: dict[str, Instance] = {}  # the last ones, by hash
-        self._explained = lru_cache(maxsize=8)(self._explain)
         for row in store.unfinished():  # accepted before a restart or a kill
             self.desk.submit(self._live(row, self._read(row.instance)))
 
@@ -267,29 +265,18 @@ class Plans:
         """Why a customer is where it is: the price of every other vehicle."""
         row = self.row(plan)
         instance, solution = self.solution(row)
-        at = row_of(instance, customer) - 1
-        found = self._explained(row.id)
-        own = int(found.vehicle[at])
-        others = [
-            {"route": j + 1, "price": float(p), "fits": bool(f)}
-            for j, (p, f) in enumerate(
-                zip(found.price[at], found.fits[at], strict=True)
-            )
-            if j != own
-        ]
-        others.sort(key=lambda o: (not o["fits"], o["price"]))
-        alone = float(
-            2 * instance.lengths(0, at + 1) - saved_without(instance, solution, at + 1)
-        )
+        c = row_of(instance, customer)
+        own = next(k for k, route in enumerate(solution.routes) if c in route)
         return {
             "customer": customer,
-            "demand": instance.demands[at + 1].item(),
+            "demand": instance.demands[c].item(),
             "route": own + 1,
-            "load": found.verdict.loads[own],
+            "load": judge(instance, solution).loads[own],
             "capacity": instance.capacity,
             "unit": instance.unit,
-            "alone": alone,
-            "others": others,
+            "alone": 2 * float(instance.lengths(0, c))
+            - saved_without(instance, solution, c),
+            "others": other_routes(instance, solution, c, own),
             "sentences": list(why(instance, solution, customer).sentences),
         }
 
@@ -304,9 +291,6 @@ class Plans:
         """A question to the network about the routes of a plan."""
         instance, solution = self.solution(self.row(plan))
         return Look(instance, solution, MODEL)
-
-    def _explain(self, plan: str) -> Explanation:
-        return explain(*self.solution(self.row(plan)))
 
 
 def best_so_far(live: Live) -> dict[str, Any]:

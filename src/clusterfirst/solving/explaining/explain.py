@@ -200,10 +200,16 @@ def explain(
     return Explanation(instance, solution, verdict, vehicle, price, fits, network)
 
 
-def prices(instance: Instance, solution: Solution) -> FloatArray:
-    """(n, R) change of the total length if a customer moves to a route's best place."""
+def prices(
+    instance: Instance, solution: Solution, customers: IntArray | None = None
+) -> FloatArray:
+    """(n, R) change of the total length if a customer moves to a route's best place.
+
+    With `customers`, of these rows only.
+    """
     n, routes = instance.num_customers, solution.routes
-    price = np.zeros((n, len(routes)))
+    rows = np.arange(1, n + 1) if customers is None else customers
+    price = np.zeros((len(rows), len(routes)))
     if not n:
         return price
     stops = np.concatenate([np.array([0, *route]) for route in routes])
@@ -213,23 +219,24 @@ def prices(instance: Instance, solution: Solution) -> FloatArray:
     leg = instance.lengths(stops, after)
     before, behind = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
     before[after], behind[stops] = stops, after
-    rows = np.arange(1, n + 1)
     saved = (
-        instance.lengths(before[1:], rows)
-        + instance.lengths(rows, behind[1:])
-        - instance.lengths(before[1:], behind[1:])
+        instance.lengths(before[rows], rows)
+        + instance.lengths(rows, behind[rows])
+        - instance.lengths(before[rows], behind[rows])
     )
     everyone = np.arange(n + 1)
     step = max(1, CELLS // len(stops))
-    for first in range(0, n, step):
+    for first in range(0, len(rows), step):
         some = rows[first : first + step]
         away = instance.lengths(some[:, None], everyone[None])
         back = away if instance.symmetric else instance.lengths(everyone, some[:, None])
         detour = back[:, stops] + away[:, after] - leg  # (step, legs)
         price[first : first + step] = np.minimum.reduceat(detour, starts, axis=1)
     price -= saved[:, None]
+    owner = np.zeros(n + 1, np.int64)
     for number, route in enumerate(routes):
-        price[np.array(route) - 1, number] = 0.0
+        owner[list(route)] = number
+    price[np.arange(len(rows)), owner[rows]] = 0.0
     return price
 
 
