@@ -9,7 +9,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say, say_error, write_each
-from clusterfirst.commands.reading import DayFiles, Reader, folders_read
+from clusterfirst.commands.reading import Reader, folders_read, with_reader
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ NewLocations = Annotated[
 ]
 
 
+@with_reader
 def explain(
     instance_file: options.InstanceFile,
+    reader: Reader,
     solution_file: Annotated[
         Path | None,
         typer.Argument(
@@ -57,17 +59,6 @@ def explain(
             help="A .csv or .json table, or a .png or .svg picture; may be repeated."
         ),
     ] = None,
-    rounding: options.Rounding = None,
-    city: options.CityFolder = None,
-    capacity: options.Capacity = None,
-    vehicles: options.Fleet = None,
-    matrix: options.Matrix = None,
-    durations: options.Durations = None,
-    matrix_ids: options.MatrixIds = None,
-    speed: options.Speed = None,
-    allow_unserved: options.AllowUnserved = False,
-    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
-    max_bytes: options.MaxBytes = options.MAX_BYTES,
     as_json: options.Json = False,
 ) -> int:
     """Show why each customer is on its vehicle, and what moving it would cost.
@@ -91,13 +82,11 @@ def explain(
     if new_locations not in NEW_LOCATIONS:
         rule = f"one of {', '.join(NEW_LOCATIONS)} is needed"
         raise InputError(Problem("E404", "--new-locations", new_locations, rule))
-    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
     read = [path for path in (instance_file, solution_file) if path is not None]
-    read += day.paths
-    outputs = Outputs([*read, *folders_read(city, model)])
+    read += reader.files.paths
+    outputs = Outputs([*read, *folders_read(reader.city_name, model)])
     for target in targets:
         outputs.file(target)
-    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     if solution_file is not None:
         solution, _ = reader.solution(solution_file, instance)

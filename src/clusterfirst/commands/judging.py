@@ -9,27 +9,18 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say, write_each
-from clusterfirst.commands.reading import DayFiles, Reader, folders_read
+from clusterfirst.commands.reading import Reader, folders_read, with_reader
 
 if TYPE_CHECKING:
     from clusterfirst.problem.instance import Instance
     from clusterfirst.problem.solution import Solution
 
 
+@with_reader
 def check(
     instance_file: options.InstanceFile,
     solution_file: options.SolutionFile,
-    rounding: options.Rounding = None,
-    vehicles: options.Fleet = None,
-    matrix: options.Matrix = None,
-    durations: options.Durations = None,
-    matrix_ids: options.MatrixIds = None,
-    speed: options.Speed = None,
-    allow_unserved: options.AllowUnserved = False,
-    city: options.CityFolder = None,
-    capacity: options.Capacity = None,
-    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
-    max_bytes: options.MaxBytes = options.MAX_BYTES,
+    reader: Reader,
     as_json: options.Json = False,
 ) -> int:
     """Judge a solution: recompute its cost, list every violation.
@@ -39,8 +30,6 @@ def check(
     from clusterfirst.problem.errors import InfeasibleError
     from clusterfirst.problem.solution import judge
 
-    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
-    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     solution, stated = reader.solution(solution_file, instance)
     verdict = judge(instance, solution, stated_cost=stated)
@@ -90,6 +79,7 @@ def roundings_that_fit(
     ]
 
 
+@with_reader
 def export(
     instance_file: options.InstanceFile,
     solution_file: options.SolutionFile,
@@ -101,6 +91,7 @@ def export(
             "be repeated."
         ),
     ],
+    reader: Reader,
     compare: Annotated[
         Path | None,
         typer.Option(
@@ -111,17 +102,6 @@ def export(
         str | None,
         typer.Option(help="Time of day at which routes start (7:30), for the sheets."),
     ] = None,
-    rounding: options.Rounding = None,
-    city: options.CityFolder = None,
-    capacity: options.Capacity = None,
-    vehicles: options.Fleet = None,
-    matrix: options.Matrix = None,
-    durations: options.Durations = None,
-    matrix_ids: options.MatrixIds = None,
-    speed: options.Speed = None,
-    allow_unserved: options.AllowUnserved = False,
-    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
-    max_bytes: options.MaxBytes = options.MAX_BYTES,
 ) -> int:
     """Write a plan for people and for other programs.
 
@@ -134,14 +114,12 @@ def export(
     from clusterfirst.files.solutions import route_names
     from clusterfirst.problem.changes import changes_between
 
-    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
     others = [path for path in (compare,) if path is not None]
-    read = [instance_file, solution_file, *others, *day.paths]
-    outputs = Outputs([*read, *folders_read(city, None)])
+    read = [instance_file, solution_file, *others, *reader.files.paths]
+    outputs = Outputs([*read, *folders_read(reader.city_name, None)])
     for target in out:
         outputs.file(target)
     minutes = None if start is None else _time_of_day(start)
-    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     instance = reader.instance(instance_file)
     solution, _ = reader.solution(solution_file, instance)
     changes = None

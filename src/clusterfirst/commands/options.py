@@ -107,8 +107,8 @@ AllowUnserved = Annotated[
 Rounding = Annotated[
     str | None,
     typer.Option(
-        help="Of every distance: none, round, trunc, dimacs or exact; by default "
-        "what the file says, or none."
+        help="How to round each distance: none, round, trunc, dimacs or exact; by "
+        "default as the file says, or none."
     ),
 ]
 Data = Annotated[

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from clusterfirst.commands import options
 from clusterfirst.problem.errors import InputError, Problem, quote
@@ -239,3 +240,44 @@ class Reader:
         from clusterfirst.files import read_solution
 
         return read_solution(path, instance, self.limits, strangers=strangers)
+
+
+def with_reader(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command every option that says how a day is read, as one `reader`."""
+    own = inspect.signature(command).parameters
+    more = inspect.signature(_reader).parameters
+    hints = get_type_hints(command, include_extras=True)
+    hints |= get_type_hints(_reader, include_extras=True)
+    hints.pop("reader")
+
+    def run(**given: Any) -> int:
+        reader = _reader(**{name: given.pop(name) for name in more})
+        return command(reader=reader, **given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = hints | {"return": int}
+    order: list[str] = []
+    for name in own:
+        order += more if name == "reader" else [name]
+    every = {**own, **more}
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # for typer
+        [every[name].replace(annotation=hints[name]) for name in order]
+    )
+    return run
+
+
+def _reader(
+    city: options.CityFolder = None,
+    capacity: options.Capacity = None,
+    vehicles: options.Fleet = None,
+    matrix: options.Matrix = None,
+    durations: options.Durations = None,
+    matrix_ids: options.MatrixIds = None,
+    speed: options.Speed = None,
+    allow_unserved: options.AllowUnserved = False,
+    rounding: options.Rounding = None,
+    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
+    max_bytes: options.MaxBytes = options.MAX_BYTES,
+) -> Reader:
+    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
+    return Reader(city, capacity, day, rounding, max_customers, max_bytes)

@@ -18,7 +18,13 @@ from clusterfirst.commands.console import (
     leave_progress,
     with_progress,
 )
-from clusterfirst.commands.reading import DayFiles, Reader, expand, folders_read, is_set
+from clusterfirst.commands.reading import (
+    Reader,
+    expand,
+    folders_read,
+    is_set,
+    with_reader,
+)
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from clusterfirst.stages.routes import Routes
 
 
+@with_reader
 def solve(
     files: Annotated[
         list[Path],
@@ -36,14 +43,7 @@ def solve(
             "folders.",
         ),
     ],
-    city: options.CityFolder = None,
-    capacity: options.Capacity = None,
-    vehicles: options.Fleet = None,
-    matrix: options.Matrix = None,
-    durations: options.Durations = None,
-    matrix_ids: options.MatrixIds = None,
-    speed: options.Speed = None,
-    allow_unserved: options.AllowUnserved = False,
+    reader: Reader,
     method: options.Method = None,
     model: options.Model = None,
     shots: Annotated[
@@ -99,9 +99,6 @@ def solve(
             "made worse.",
         ),
     ] = None,
-    rounding: options.Rounding = None,
-    max_customers: options.MaxCustomers = options.MAX_CUSTOMERS,
-    max_bytes: options.MaxBytes = options.MAX_BYTES,
     out: Annotated[
         list[Path] | None,
         typer.Option(
@@ -144,11 +141,11 @@ def solve(
         "seed": seed,
     }
     settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})
-    day = DayFiles(vehicles, matrix, durations, matrix_ids, speed, allow_unserved)
-    reader = Reader(city, capacity, day, rounding, max_customers, max_bytes)
     sources = expand(files)
     read = [path for path in (*sources, warm_start) if path is not None]
-    outputs = Outputs([*read, *day.paths, *folders_read(city, model)], overwrite)
+    outputs = Outputs(
+        [*read, *reader.files.paths, *folders_read(reader.city_name, model)], overwrite
+    )
     answers = Answers(out or [], outputs, as_json, json_lines, len(sources) > 1)
     job = _Job(reader, settings, answers, warm_start)
     job.plan(sources)

@@ -1,6 +1,6 @@
 """An instance in an order and in units that do not depend on how it was written down.
 
-Ties are broken by row number in many places, and the assignment anneals, so another
+Ties are broken by row number in many places, and searches draw numbers, so another
 numbering of the same customers, or grams instead of kilograms, would give another
 answer. The networks are invariant (the paper, Appendix on symmetries); with this the
 answers are too: customers go by distance from the depot, then demand, and demands are
