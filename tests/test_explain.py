@@ -278,7 +278,7 @@ def test_unknown_locations(files: Path, capsys: Capture) -> None:
     command = ["explain", str(files / "away.json"), str(files / "day.sol")]
     command += ["--model", str(files / "model")]
     assert main(command) == 2
-    assert "26 unknown locations" in capsys.readouterr().err
+    assert "26 of 26 locations unknown" in capsys.readouterr().err
     assert main([*command, "--new-locations", "nearest"]) == 0
 
 
