@@ -147,7 +147,7 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"customers": 0},
+        {"customers": -1},
         {"count": -1},
         {"seconds": 1},
         {"iterations": None},

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from clusterfirst.cities.day_law import fit
+from clusterfirst.cities.history import History, PastDay
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.labels.making import (
+    LabelOptions,
     import_labels,
+    label,
     label_of,
     merge,
     read_labels,
@@ -21,6 +26,7 @@ from clusterfirst.learning.labels.shards import shard_paths
 from clusterfirst.learning.labels.sources import (
     Source,
     city_days,
+    law_days,
     public_set,
     uniform,
     world,
@@ -252,3 +258,31 @@ def test_the_shared_labels_are_valid(tmp_path: Path) -> None:
     path = SHARED / "labels_n400_a.npz"
     assert import_labels(path, bundled_city(), tmp_path) == 605
     assert len(read_labels(tmp_path)) == 605
+
+
+def test_labels_of_past_days_are_drawn_again(tmp_path: Path) -> None:
+    """Real days first, then days of their law, in sizes of their own, from disk."""
+    rng = np.random.default_rng(1)
+    days = tuple(
+        PastDay(rng.choice(12, 4 + i % 3, replace=False) + 1, rng.random(4 + i % 3))
+        for i in range(6)
+    )
+    days = tuple(replace(day, demands=np.round(day.demands + 1, 2)) for day in days)
+    city = City(rng.random((13, 2)), capacity=7.5, vehicles=1)
+    source = law_days(fit(History(city, days)), seed=4)
+    options = LabelOptions(customers=0, count=8, iterations=5, teacher="polish")
+    label(source, tmp_path, options)
+    again = label(source, tmp_path, options)
+    assert (again.found, again.made) == (8, 0)
+    found = read_labels(tmp_path)
+    assert len(found) == 8
+    assert found.dropped == 0
+    seen = {(i.num_customers, i.demands.sum()) for i in map(found.instance, range(8))}
+    drawn = [source.draw(0, index) for index in range(8)]
+    assert seen == {(i.num_customers, i.demands.sum()) for i in drawn}
+    for index, day in enumerate(days):
+        assert drawn[index].demands[1:].tolist() == day.demands.tolist()
+        assert drawn[index].vehicles is None
+    assert found.sources[0].description == source.description
+    with pytest.raises(InputError, match="E423"):
+        label(city_days(city, seed=1), tmp_path / "other", options)

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from clusterfirst.cities.history import History, PastDay
 from clusterfirst.cli import main
 from clusterfirst.files import write_city
+from clusterfirst.learning.labels.labelset import read_labels
 from clusterfirst.learning.labels.making import LabelOptions, label
 from clusterfirst.learning.labels.sources import city_days
 from clusterfirst.learning.training.exporting import (
@@ -21,7 +23,8 @@ from clusterfirst.learning.training.exporting import (
     read_run,
     read_start,
 )
-from clusterfirst.learning.training.learning import LearnSettings, Listener, learn
+from clusterfirst.learning.training.learn_plan import LearnSettings
+from clusterfirst.learning.training.learning import Listener, learn
 from clusterfirst.learning.training.loop import Trainer
 from clusterfirst.learning.training.run import (
     Ending,
@@ -64,8 +67,8 @@ TINY = LearnSettings(
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few labels and no pictures."""
-    monkeypatch.setattr("clusterfirst.learning.training.learning.LEAST_LABELS", 6)
-    monkeypatch.setattr("clusterfirst.learning.training.learning.LABELLING", 0.25)
+    monkeypatch.setattr("clusterfirst.learning.training.learn_plan.LEAST_LABELS", 6)
+    monkeypatch.setattr("clusterfirst.learning.training.learn_plan.LABELLING", 0.25)
     for slow in ("pretraining._draw", "run.draw_curves"):
         monkeypatch.setattr(
             f"clusterfirst.learning.training.{slow}", lambda *given: None
@@ -78,14 +81,48 @@ def ctrl_c(text: str) -> None:
         raise KeyboardInterrupt
 
 
+def past_days(count: int = 10) -> History:
+    """Days of 9 to 12 orders with demands of 10, which only two of fit a vehicle."""
+    rng = np.random.default_rng(0)
+    city = small_city().replace(capacity=25)
+    days = [rng.choice(120, 9 + number % 4, replace=False) for number in range(count)]
+    return History(city, tuple(PastDay(d + 1, np.full(len(d), 10.0)) for d in days))
+
+
+@pytest.mark.usefixtures("quick")
+def test_past_days_are_learned_from(tmp_path: Path) -> None:
+    """Labels are real days first, then drawn ones; days held back are in none."""
+    history = past_days()
+    model = learn(history, TINY, tmp_path)
+    assert model is not None
+    found = read_labels(tmp_path / "labels")
+    rows = {tuple(v.rows[1:]) for v in found if v.rows is not None}
+    known = [tuple(day.rows) for day in history.days]
+    assert sum(day in rows for day in known[:8]) == min(8, len(found))
+    assert not any(day in rows for day in known[8:])
+    assert {view.capacity / view.demands.max() for view in found} == {2.5}
+    assert "On 2 days you held back: " in model.provenance["words"]
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert model.provenance["words"] in card
+    further = replace(TINY, init=str(tmp_path / "model"), hours=1e-6)
+    kept = learn(history, further, tmp_path / "again")
+    assert kept is not None
+    worse = kept.provenance["gaps"]["days held back"]
+    before = kept.provenance["gaps"]["days held back with model"]
+    assert ("kept" in kept.provenance) == (not worse < before)
+    loaded = load_model(tmp_path / "again" / "model")
+    same = all(np.array_equal(v, model.weights[k]) for k, v in loaded.weights.items())
+    assert same == ("kept" in kept.provenance)
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_city_is_learned(tmp_path: Path) -> None:
     """All stages run, the model knows its city and figures, and a rerun is instant."""
     with pytest.raises(KeyboardInterrupt):
-        learn(small_city(), TINY, tmp_path, Listener(say=ctrl_c))
+        learn(History(small_city()), TINY, tmp_path, Listener(say=ctrl_c))
     spent = json.loads((tmp_path / "plan.json").read_text())["seconds"]
     said: list[str] = []
-    model = learn(small_city(), TINY, tmp_path, Listener(say=said.append))
+    model = learn(History(small_city()), TINY, tmp_path, Listener(say=said.append))
     assert model is not None
     assert [line[:3] for line in said] == ["1/4", "2/4", "3/4", "4/4"]
     loaded = load_model(tmp_path / "model")
@@ -97,12 +134,12 @@ def test_a_city_is_learned(tmp_path: Path) -> None:
     card = (tmp_path / "model" / "README.md").read_text()
     for word in ("passes", "hours", "labels", "Gaps", "Where it fails"):
         assert word in card
-    again = learn(small_city(), TINY, tmp_path)
+    again = learn(History(small_city()), TINY, tmp_path)
     assert again is not None
     for name, value in loaded.weights.items():
         assert np.array_equal(value, again.weights[name])
     further = replace(TINY, init=str(tmp_path / "model"))
-    model = learn(small_city(), further, tmp_path / "further")
+    model = learn(History(small_city()), further, tmp_path / "further")
     assert model is not None
     gaps = model.provenance["gaps"]
     for name in ("N = 12", "N = 24"):  # what it began with stands beside the result
@@ -120,13 +157,13 @@ def test_more_hours_go_on_from_what_was_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plan, table, labels and model are enough: no checkpoint of run or table."""
-    assert learn(small_city(), TINY, tmp_path) is not None
+    assert learn(History(small_city()), TINY, tmp_path) is not None
     begun = read_run(tmp_path / "run-1")
     for checkpoints in ("run-1", "psi/checkpoints"):
         shutil.rmtree(tmp_path / checkpoints)
     again = pytest.fail  # the weights know the old table
     monkeypatch.setattr("clusterfirst.learning.training.learning.pretrain", again)
-    second = learn(small_city(), replace(TINY, hours=2 * TINY.hours), tmp_path)
+    second = learn(History(small_city()), replace(TINY, hours=2 * TINY.hours), tmp_path)
     assert second is not None
     assert second.provenance["before"]["passes"] == begun.facts["passes"]
     assert 0 < distance(begun.weights, tmp_path / "run-2") < 0.1
@@ -137,17 +174,17 @@ def test_more_hours_go_on(tmp_path: Path) -> None:
     """Another round keeps table and labels, adds labels, and trains from the last."""
     longer = replace(TINY, hours=2 * TINY.hours)
     with pytest.raises(KeyboardInterrupt):
-        learn(small_city(), TINY, tmp_path, Listener(say=ctrl_c))
+        learn(History(small_city()), TINY, tmp_path, Listener(say=ctrl_c))
     with pytest.raises(InputError, match=r"E721 hours.*unfinished"):
-        learn(small_city(), longer, tmp_path)
-    first = learn(small_city(), TINY, tmp_path)
+        learn(History(small_city()), longer, tmp_path)
+    first = learn(History(small_city()), TINY, tmp_path)
     assert first is not None
     table = (tmp_path / "psi" / "psi.safetensors").read_bytes()
     labels = json.loads((tmp_path / "plan.json").read_text())["rounds"][0]["labels"]
     with pytest.raises(KeyboardInterrupt):
-        learn(small_city(), longer, tmp_path, Listener(say=ctrl_c))
+        learn(History(small_city()), longer, tmp_path, Listener(say=ctrl_c))
     assert load_model(tmp_path / "model").provenance["hours"] == TINY.hours
-    second = learn(small_city(), longer, tmp_path)
+    second = learn(History(small_city()), longer, tmp_path)
     assert second is not None
     assert (tmp_path / "psi" / "psi.safetensors").read_bytes() == table
     known = second.provenance
@@ -157,11 +194,11 @@ def test_more_hours_go_on(tmp_path: Path) -> None:
     begun = read_run(tmp_path / "run-1").weights
     assert 0 < distance(begun, tmp_path / "run-2") < 0.1  # not new random weights
     with pytest.raises(InputError, match=r"E721 hours.*ask for more"):
-        learn(small_city(), TINY, tmp_path)
+        learn(History(small_city()), TINY, tmp_path)
     for damaged in ('{"format": 2', "[]", "\x00"):
         (tmp_path / "plan.json").write_text(damaged)
         with pytest.raises(InputError, match="E721 plan"):
-            learn(small_city(), TINY, tmp_path)
+            learn(History(small_city()), TINY, tmp_path)
 
 
 @pytest.fixture(scope="module")

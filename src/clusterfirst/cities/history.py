@@ -124,6 +124,10 @@ class History:
             digest.update(f"{day.date} {day.digest};".encode())
         return digest.hexdigest()[:24]
 
+    def in_city(self, city: City) -> History:
+        """Return the same days in the same city under other defaults."""
+        return History(city, self.days)
+
     def part(self, first: int, last: int | None = None) -> History:
         """Return the days first to last - 1, to fit on some and judge on others."""
         return History(self.city, self.days[first:last])
@@ -163,10 +167,14 @@ def add_days(
         ]
         new = _only_new(history, given)
         if new:
-            whole = History(history.city, (*history.days, *new))
-            write_bytes(Path(folder) / FILE, _format(whole).encode())
-            history = whole
+            history = History(history.city, (*history.days, *new))
+            write_history(folder, history)
     return history, len(new)
+
+
+def write_history(folder: str | os.PathLike[str], history: History) -> None:
+    """Write past days beside the city they are of; `add_days` adds some."""
+    write_bytes(Path(folder) / FILE, _format(history).encode())
 
 
 # --- tables of orders ----------------------------------------------------------

@@ -10,7 +10,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
-from clusterfirst.commands.reading import open_city
+from clusterfirst.commands.reading import open_city, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -41,7 +41,12 @@ def label(
     out: Annotated[
         Path, typer.Option(help="Folder of the labels; run again to go on.")
     ],
-    customers: Annotated[int, typer.Option(help="Customers per instance.")] = 100,
+    customers: Annotated[
+        int | None,
+        typer.Option(
+            help="Customers per instance; by default as past days have, or 100."
+        ),
+    ] = None,
     count: Annotated[int, typer.Option(help="Number of instances.")] = 1000,
     seconds: Annotated[
         float | None, typer.Option(help="CPU seconds per label; this or --iterations.")
@@ -75,8 +80,10 @@ def label(
     from clusterfirst.learning.labels.making import LabelOptions
     from clusterfirst.learning.labels.making import label as make_labels
 
+    found = _source(source, seed, capacity)
+    own = 100 if found.law is None else 0
     wanted = LabelOptions(
-        customers=customers,
+        customers=own if customers is None else customers,
         count=count,
         seconds=seconds,
         iterations=iterations,
@@ -86,7 +93,7 @@ def label(
         teacher=teacher,  # type: ignore[arg-type]  # checked there
         engine=engine,  # type: ignore[arg-type]  # checked there
     )
-    end = make_labels(_source(source, seed, capacity), out, wanted, _reporter())
+    end = make_labels(found, out, wanted, _reporter())
     if as_json:
         emit_json(vars(end) | {"rate": end.rate})
     else:
@@ -149,7 +156,7 @@ def merge_folders(
 
 def _source(name: str, seed: int, capacity: float | None) -> Source:
     from clusterfirst.learning.labels.sources import (
-        city_days,
+        law_days,
         public_set,
         uniform,
         world,
@@ -164,7 +171,7 @@ def _source(name: str, seed: int, capacity: float | None) -> Source:
             rule = f"it does not go with {name}, whose instances have their own"
             raise InputError(Problem("E404", "--capacity", str(capacity), rule))
         return world(seed=seed, name=name) if name in WORLDS else public_set(name)
-    return city_days(open_city(name), seed=seed, capacity=capacity)
+    return law_days(open_law(name), seed=seed, capacity=capacity)
 
 
 def _reporter() -> Callable[[LabelProgress], None]:

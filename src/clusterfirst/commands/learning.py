@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands.console import ProgressLine, emit, leave_progress, say
-from clusterfirst.commands.reading import open_city
+from clusterfirst.commands.reading import open_city, open_history
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -165,7 +165,9 @@ def learn(
         Path, typer.Option(help="Folder of all stages; run again to go on.")
     ],
     hours: Annotated[float, typer.Option(help="Time for everything together.")] = 3.0,
-    customers: Annotated[int, typer.Option(help="Customers of a usual day.")] = 100,
+    customers: Annotated[
+        int, typer.Option(help="Customers of a usual day, if there are no past days.")
+    ] = 100,
     validate: Annotated[int, typer.Option(help="Days to measure on.")] = 100,
     workers: Annotated[
         int | None,
@@ -175,13 +177,16 @@ def learn(
 ) -> int:
     """Learn a city: pre-training, labels, training and validation in one go.
 
-    15 % of the time goes to the table Psi, 30 % to labels, 50 % to training, the
-    rest to references and measuring. The model is in OUT/model. The same command with
-    more --hours learns on from there.
+    Past days (city add-days) are what it learns from, then days drawn from their law;
+    the newest are held back to judge by. 15 % of the time goes to the table Psi, 30 %
+    to labels, at most 10 % to references, the rest to training. The model is in
+    OUT/model: the general one, if that is better on the days held back. The same
+    command with more --hours learns on from there.
     """
     cores = _cores(threads)
     _use_threads(cores)
-    from clusterfirst.learning.training.learning import LearnSettings, Listener
+    from clusterfirst.learning.training.learn_plan import LearnSettings
+    from clusterfirst.learning.training.learning import Listener
     from clusterfirst.learning.training.learning import learn as run
 
     workers = cores if workers is None else workers
@@ -189,15 +194,21 @@ def learn(
     show = ProgressLine(LINE_SECONDS)
     listener = Listener(say, show, lambda now: show(_words(now)))
     try:
-        model = run(open_city(city), settings, out, listener)
+        model = run(open_history(city), settings, out, listener)
     except KeyboardInterrupt:
         model = None
     leave_progress()
     if model is None:
         say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
         return INTERRUPTED
-    for name, gap in model.provenance["gaps"].items():
-        emit(f"{name}: {100 * gap:.2f} % above HGS on average, without search")
+    known = model.provenance
+    if "words" in known:
+        emit(known["words"])
+    else:
+        for name, gap in known["gaps"].items():
+            emit(f"{name}: {100 * gap:.2f} % above HGS on average, without search")
+    if "kept" in known:
+        emit(f"the city's own model is no better: {out}/model is {known['kept']}")
     emit(f"model {out}/model")
     return 0
 

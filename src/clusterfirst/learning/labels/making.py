@@ -65,7 +65,8 @@ class LabelOptions:
 
     Indices first .. first + count - 1, each with teacher seeds 1 .. seeds_per_instance
     (several seeds give several good partitions). Machines that share the work take
-    ranges of their own and `merge` afterwards.
+    ranges of their own and `merge` afterwards. Without customers (0) each day of a
+    city has its own number.
     """
 
     customers: int
@@ -79,7 +80,7 @@ class LabelOptions:
     engine: Engine = "pool"
 
     def __post_init__(self) -> None:
-        least = {"customers": 1, "count": 0, "first": 0, "seeds_per_instance": 1}
+        least = {"customers": 0, "count": 0, "first": 0, "seeds_per_instance": 1}
         rules = {
             name: (getattr(self, name) >= low, f"at least {low} is needed")
             for name, low in least.items()
@@ -142,6 +143,9 @@ def label(
     for expert in (HGS, PYVRP):
         if expert.name == options.teacher:
             expert.require()
+    if not options.customers and source.law is None:
+        rule = "at least 1 is needed: only past days have a number of their own"
+        raise InputError(Problem("E423", "customers", "0", rule))
     if options.count:
         source.draw(options.customers, options.first)  # a wrong size is said at once
         source.draw(options.customers, options.first + options.count - 1)
@@ -241,7 +245,11 @@ def _held(folder: Path, source: Source, options: LabelOptions) -> set[Identity]:
                 if options.iterations is not None
                 else head["seconds"] >= options.seconds
             ) & (head["kind"] != FAILURE)
-            held.update(itertools.compress(identities(bodies), enough.tolist()))
+            found_here = itertools.compress(identities(bodies), enough.tolist())
+            if options.customers:
+                held.update(found_here)
+            else:  # the size is the day's own
+                held.update((0, *identity[1:]) for identity in found_here)
     return held
 
 

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
-from clusterfirst.files.atomic import write_bytes, write_text
+from clusterfirst.cities.history import write_history
+from clusterfirst.files.atomic import make_folder, write_bytes, write_text
 from clusterfirst.files.city_folder import write_city
 from clusterfirst.files.lock import locked
 from clusterfirst.learning.labels.shards import (
@@ -59,8 +60,11 @@ class ShardWriter:
             with _disk_errors(self):
                 repair(self.folder)
                 if source.city is not None:
-                    place = city_folder(self.folder, source.city.hash)
+                    days = "" if source.law is None else source.law.digest
+                    place = city_folder(self.folder, source.city.hash, days)
                     if not (place / "city.json").exists():
+                        if source.law is not None:
+                            write_history(make_folder(place), source.law.history)
                         write_city(place, source.city)
                 self._open_last()
         except BaseException:

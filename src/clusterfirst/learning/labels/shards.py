@@ -21,10 +21,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from clusterfirst.cities.history import History, read_history
 from clusterfirst.files.city_folder import read_city
 from clusterfirst.files.source import MEGABYTE, named, read_bytes
 from clusterfirst.learning.labels.sources import Source, from_description
-from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, InputWarning, Problem
 
 MAGIC = b"CFLABEL1"
@@ -126,7 +126,7 @@ def read_shards(folder: Path) -> Iterator[tuple[Source, list[bytes]]]:
     if not folder.is_dir():
         rule = "a folder of label shards is needed"
         raise InputError(Problem("E711", "labels", str(folder), rule))
-    find_city = cache(partial(_load_city, folder))
+    find_days = cache(partial(_load_days, folder))
     manifest = read_manifest(folder)
     for path in shard_paths(folder):
         data = read_shard(path)
@@ -137,7 +137,7 @@ def read_shards(folder: Path) -> Iterator[tuple[Source, list[bytes]]]:
         if not found.description:
             continue
         with named(path):
-            source = from_description(found.description, found.name, find_city)
+            source = from_description(found.description, found.name, find_days)
         yield source, found.bodies
 
 
@@ -179,17 +179,19 @@ def warn_if_short(
         warn(f"W714 {path.name} is cut short: {missing} of its records are missing")
 
 
-def city_folder(folder: Path, city_hash: str) -> Path:
-    """Return where the city of a shard is kept."""
-    return folder / f"city-{city_hash[:16]}"
+def city_folder(folder: Path, city_hash: str, days: str = "") -> Path:
+    """Return where the city of a shard, with its past days, is kept."""
+    return folder / f"city-{city_hash[:16]}{days and '-'}{days[:8]}"
 
 
-def _load_city(folder: Path, city_hash: str) -> City:
-    city = read_city(city_folder(folder, city_hash))
-    if city.hash != city_hash:
+def _load_days(folder: Path, city_hash: str, days: str) -> History:
+    place = city_folder(folder, city_hash, days)
+    city = read_city(place)
+    history = read_history(place, city) if days else History(city)
+    if city.hash != city_hash or (days and history.digest != days):
         rule = "it is not the city these labels were made for"
         raise InputError(Problem("E713", "city", city.hash[:16], rule))
-    return city
+    return history
 
 
 def warn(text: str) -> None:

@@ -13,12 +13,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 
+from clusterfirst.cities.day_law import DayLaw, Wish, fit
+from clusterfirst.cities.history import History
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import MAX_EXACT, FloatArray, Instance, IntArray
@@ -30,7 +32,9 @@ from clusterfirst.problem.sampling import (
 )
 from clusterfirst.problem.worlds import WORLDS
 
-Kind = Literal["city", "world", "long", "xml", "towns", "uniform", "public", "stored"]
+Kind = Literal[
+    "city", "law", "world", "long", "xml", "towns", "uniform", "public", "stored"
+]
 PAPER_CAPACITY = 50  # the paper, Section 3
 # Raise this when sampling.py draws something else for the same (seed, index).
 GENERATOR = 1
@@ -39,7 +43,7 @@ MAX_SEED = 2**64 - 1
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A family of instances; use `city_days`, `world`, `uniform`, `public_set`."""
+    """A family of instances; use `law_days`, `city_days`, `world` ..."""
 
     kind: Kind
     name: str
@@ -48,12 +52,14 @@ class Source:
     capacity: float = PAPER_CAPACITY
     demand: tuple[int, int] = (1, 9)
     digest: str = ""  # of the imported arrays, for `stored`
+    law: DayLaw | None = None  # of the days, for `law`
+    real: int = 0  # the first instances are so many past days, the others drawn
 
     @cached_property
     def description(self) -> dict[str, Any]:
         """What identifies the source, as it stands in the header of a shard."""
         known: dict[str, Any] = {"kind": self.kind, "generator": GENERATOR}
-        if self.kind in ("city", "uniform", *WORLDS):
+        if self.kind in ("city", "law", "uniform", *WORLDS):
             known["seed"] = self.seed
         if self.kind == "public":
             known["name"] = self.name
@@ -69,6 +75,8 @@ class Source:
             known["demand"] = list(self.demand)
         if self.kind == "stored":
             known["digest"] = self.digest
+        if self.law is not None:
+            known |= {"days": self.law.digest, "real": self.real}
         return known
 
     @cached_property
@@ -78,7 +86,9 @@ class Source:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def draw(self, customers: int, index: int) -> Instance:
-        """Return the instance with this index."""
+        """Return the instance with this index; 0 customers: as many as a day has."""
+        if self.law is not None:
+            return self._day(self.law, customers, index)
         if self.kind in WORLDS:
             return WORLDS[self.kind](customers, seed=self.seed, index=index)
         if self.kind == "uniform":
@@ -103,6 +113,15 @@ class Source:
             rule = f"{self.name} has instances of {instance.num_customers} customers"
             raise InputError(Problem("E406", "customers", str(customers), rule))
         return instance
+
+    def _day(self, law: DayLaw, customers: int, index: int) -> Instance:
+        """A past day, or one drawn from their law."""
+        if index < self.real:
+            day = law.history.instance(index, capacity=self.capacity)
+            if customers in (0, day.num_customers):
+                return day
+        wish = Wish(customers=customers or None, capacity=self.capacity)
+        return law.draw(self.seed, index, wish)
 
     def stored_instance(
         self, rows: IntArray, demands: IntArray | FloatArray
@@ -129,6 +148,33 @@ def city_days(
     # The capacity is the source's and the fleet is free, as in the paper.
     city = city.replace(capacity=None, vehicles=None)
     return Source("city", name, _seed(seed), city, _plain(capacity), demand)
+
+
+def law_days(
+    law: DayLaw, *, seed: int, real: bool = True, capacity: float | None = None
+) -> Source:
+    """Return the days of a fitted law, with `real` the past ones first.
+
+    A law without past days is the paper's, and so is the source.
+    """
+    if law.is_paper:
+        return city_days(law.city, seed=seed, capacity=capacity)
+    chosen = law.city.capacity if capacity is None else capacity
+    if chosen is None:
+        rule = "a capacity is needed: --capacity Q, or store one with the city"
+        raise InputError(Problem("E122", "capacity", "none", rule))
+    # The whole table is the city that is learned; its fleet is free.
+    city = law.city.replace(capacity=None, vehicles=None, founded=None)
+    law = replace(law, history=law.history.in_city(city))
+    return Source(
+        "law",
+        city.name or "city",
+        _seed(seed),
+        city,
+        _plain(chosen),
+        law=law,
+        real=len(law.history) if real else 0,
+    )
 
 
 def world(*, seed: int, name: str = "world") -> Source:
@@ -158,14 +204,17 @@ def stored_set(name: str, city: City, capacity: float, digest: str) -> Source:
 
 
 def from_description(
-    description: Mapping[str, Any], name: str, find_city: Callable[[str], City]
+    description: Mapping[str, Any], name: str, find_days: Callable[[str, str], History]
 ) -> Source:
-    """Rebuild a source from the header of a shard; `find_city` knows them by hash."""
+    """Rebuild a source from the header of a shard.
+
+    `find_days` knows cities by their hash, and their past days by their digest.
+    """
     kind: Any = description.get("kind")
     if kind not in get_args(Kind) or description.get("generator") != GENERATOR:
         raise _not_ours(f"kind {kind}, generator {description.get('generator')}")
     wanted = description.get("city")
-    if (wanted is not None) != (kind in ("city", "stored")):
+    if (wanted is not None) != (kind in ("city", "law", "stored")):
         raise _not_ours(f"kind {kind} with city {wanted}")
     if wanted is not None and not re.fullmatch("[0-9a-f]{64}", str(wanted)):
         raise _not_ours(f"city {wanted}")
@@ -181,14 +230,22 @@ def from_description(
         raise _not_ours(f"seed {seed}")
     if type(capacity) not in (int, float) or not 0 < capacity <= MAX_EXACT:
         raise _not_ours(f"capacity {capacity}")
+    days, real = description.get("days", ""), description.get("real", 0)
+    if kind == "law" and not re.fullmatch("[0-9a-f]{24}", str(days)):
+        raise _not_ours(f"days {days}")
+    if type(real) is not int or real < 0:
+        raise _not_ours(f"real {real}")
+    history = None if wanted is None else find_days(wanted, str(days))
     source = Source(
         kind=kind,
         name=str(description.get("name", name)),
         seed=seed,
-        city=None if wanted is None else find_city(wanted),
+        city=None if history is None else history.city,
         capacity=capacity,
         demand=(demand[0], demand[1]),
         digest=str(description.get("digest", "")),
+        law=fit(history) if kind == "law" and history is not None else None,
+        real=real,
     )
     if source.description != dict(description):
         raise _not_ours("fields this program does not know")

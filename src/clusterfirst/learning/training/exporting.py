@@ -167,6 +167,8 @@ def model_card(model: Model) -> str:
     rows = [f"| {name} | {100 * gap:.2f} % |" for name, gap in gaps.items()]
     table = ["| instances | mean gap to HGS, search-free |", "|---|---|", *rows]
     fails = known.get("fails") or "Not measured yet."
+    words = known.get("words")
+    own_days = ["## On your own days", "", words, ""] if words else []
     return "\n".join(
         [
             f"# {model.name}",
@@ -180,6 +182,7 @@ def model_card(model: Model) -> str:
             f"- labels: {labels}",
             f"- command: `{known['command']}`",
             "",
+            *own_days,
             "## Gaps",
             "",
             *(table if rows else ["Not measured yet."]),

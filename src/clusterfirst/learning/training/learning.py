@@ -7,8 +7,13 @@
     run-1/        the training (run.py); run-2/ and so on after more hours
     model/        the result
 
+A city with past days learns from them: the newest are held back to judge by, labels are
+made of the others and then of days drawn from their law, in the sizes that occur. The
+model is kept if it beats the general one on the days held back, else that one is.
+
 Every stage continues by itself, so the whole does too: run it again. After the plan
-is made, labels and training go by counts, not by the clock. Training begins with the
+is made, labels and training go by counts, not by the clock; training gets what the
+stages before it left of the hours. Training begins with the
 general weights: a city is learned as what differs from all the others.
 
 Asked for more hours, a folder that has learned goes on in another round: the table
@@ -18,20 +23,21 @@ averaged weights of the round before.
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from clusterfirst.cities.day_law import fit
+from clusterfirst.cities.history import History
 from clusterfirst.files.json_files import write_json
 from clusterfirst.files.lock import locked
-from clusterfirst.files.source import read_bytes
 from clusterfirst.learning.labels.making import (
     LabelOptions,
     LabelProgress,
@@ -39,14 +45,19 @@ from clusterfirst.learning.labels.making import (
     read_labels,
 )
 from clusterfirst.learning.labels.pool import LabelPool
-from clusterfirst.learning.labels.sources import Source, city_days
-from clusterfirst.learning.training.configs import TRAINING
+from clusterfirst.learning.labels.sources import Source, law_days
 from clusterfirst.learning.training.exporting import (
     export_model,
     read_start,
     start_of_run,
 )
-from clusterfirst.learning.training.loop import TrainConfig, Trainer
+from clusterfirst.learning.training.learn_plan import (
+    LearnSettings,
+    open_plan,
+    shortened,
+    steps_that_fit,
+    training_seconds,
+)
 from clusterfirst.learning.training.pretraining import load_psi, pretrain
 from clusterfirst.learning.training.processes import use_threads
 from clusterfirst.learning.training.run import (
@@ -62,57 +73,19 @@ from clusterfirst.learning.training.validation import (
     Validation,
     ValidationPlan,
     make_validation,
+    references,
     solved_gap,
 )
-from clusterfirst.networks.model_folder import Model, load_model
-from clusterfirst.networks.neural import DEFAULT_MODEL
-from clusterfirst.networks.trainable.embed import SETTINGS, EmbedSettings
+from clusterfirst.networks.model_folder import Model, load_model, save_model
 from clusterfirst.problem.city import City
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputWarning
+from clusterfirst.solving.solver import SolveOptions, solve
 
 LABEL_SEED = 1  # days to learn from; validation has a seed of its own
-SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (LOG.md)
-LEAST_LABELS = 64
-TIMED_STEPS = 3
-# A full rate makes the general weights forget more than a city's days teach (LOG.md).
-GENTLE_RATE = 3e-4
-# Shares of the time; the rest validates. A later round trains for what Psi took.
-PRETRAINING, LABELLING, TRAINING_TIME = 0.15, 0.30, 0.50
-PLAN_FORMAT = 2
-
-
-@dataclass(frozen=True)
-class LearnSettings:
-    """How long, for days of which size, and with which configurations."""
-
-    hours: float
-    customers: int = 100
-    workers: int = 1
-    validate: int = 100  # days
-    processes: int = 1  # that train
-    embed: EmbedSettings = field(default_factory=lambda: SETTINGS["default"])
-    train: TrainConfig = field(
-        default_factory=lambda: replace(TRAINING["city"], learning_rate=GENTLE_RATE)
-    )
-    init: str | None = DEFAULT_MODEL  # weights to begin with
-
-    def __post_init__(self) -> None:
-        for name in ("hours", "customers", "workers", "validate", "processes"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                rule = "a number above 0 is needed"
-                raise InputError(Problem("E404", f"--{name}", str(value), rule))
-
-    @property
-    def label_seconds(self) -> float:
-        """Time of one label: HGS needs about the square of the size."""
-        return SECONDS_PER_LABEL * max(0.25, (self.customers / 100) ** 2)
-
-    @property
-    def labels(self) -> int:
-        """Labels that fit their share of the time."""
-        seconds = LABELLING * 3600 * self.hours
-        return max(LEAST_LABELS, int(self.workers * seconds / self.label_seconds))
+HELD_BACK, HELD_SHARE = 30, 0.2  # past days to judge by: so many, or this share
+LEAST_DAYS = 4  # of validation
+REFERENCES = 0.1  # of the time, at most, for the references of the validation days
+POLISH_SECONDS = 0.3  # of which the card tells
 
 
 @dataclass(frozen=True)
@@ -124,15 +97,53 @@ class Listener:
     report: Callable[[Report], None] = lambda report: None
 
 
+@dataclass(frozen=True, eq=False)
+class _Days:
+    """What to learn from, and past days to judge by, if there are any."""
+
+    source: Source
+    held: Source | None
+
+    @classmethod
+    def of(cls, history: History) -> _Days:
+        """Hold the newest days back; without enough of them none."""
+        count = min(HELD_BACK, int(HELD_SHARE * len(history)))
+        known = history.part(0, len(history) - count)
+        source = law_days(fit(known), seed=LABEL_SEED)
+        if not count or source.law is None:
+            return cls(source, None)
+        with warnings.catch_warnings():  # these are judged on, not fitted
+            warnings.simplefilter("ignore", InputWarning)
+            law = fit(history.part(len(history) - count))
+        return cls(source, law_days(law, seed=LABEL_SEED, capacity=source.capacity))
+
+    @property
+    def city(self) -> City:
+        """The whole table of the city."""
+        assert self.source.city is not None
+        return self.source.city
+
+    @property
+    def customers(self) -> int:
+        """Orders of a usual day; 0 without past days."""
+        law = self.source.law
+        return 0 if law is None else round(float(law.history.orders.mean()))
+
+
 def learn(
-    city: City, settings: LearnSettings, out: Path, listener: Listener | None = None
+    history: History,
+    settings: LearnSettings,
+    out: Path,
+    listener: Listener | None = None,
 ) -> Model | None:
     """Learn a city into `out/model`; None if interrupted while training."""
     listener = listener or Listener()
     with locked(out):
         began = time.perf_counter()
-        plan = _open_plan(city, settings, out)
-        source = city_days(city, seed=LABEL_SEED)
+        source = _Days.of(history)
+        if source.customers:
+            settings = replace(settings, customers=source.customers)
+        plan = open_plan(source.city, settings, out)
         try:
             ending = _stages(source, settings, out, (plan, listener))
         finally:  # whatever ended it, the time was spent
@@ -147,7 +158,7 @@ def learn(
 
 
 def _stages(
-    source: Source,
+    source: _Days,
     settings: LearnSettings,
     out: Path,
     order: tuple[dict[str, Any], Listener],
@@ -155,9 +166,9 @@ def _stages(
     """Psi, labels, references and training, as planned."""
     plan, listener = order
     last = plan["rounds"][-1]
+    began = time.perf_counter()
     city = source.city
-    assert city is not None
-    embed = _shortened(settings.embed, plan["epochs"])
+    embed = shortened(settings.embed, plan["epochs"])
     listener.say(f"1/4 pre-training {city.num_locations} locations")
     if len(plan["rounds"]) > 1:
         table = load_psi(out / "psi", city)
@@ -170,8 +181,7 @@ def _stages(
         )
     listener.say(f"2/4 {last['labels']} labels of {settings.customers} customers")
     pool = _labels(source, settings, out, (last["labels"], listener))
-    listener.say(f"3/4 references of {settings.validate} validation days")
-    validation = _validation(source, settings, out, settings.customers)
+    validation = _validation(source, settings, out, listener)
     model = replace(
         settings.train.model,
         psi_rows=len(city.coords),
@@ -182,8 +192,9 @@ def _stages(
     config = replace(settings.train, model=model, seed=seed)
     use_threads(1)  # for each process
     if last["steps"] is None:
-        seconds = _training_seconds(plan)
-        last["steps"] = _steps_that_fit(config, data, settings.processes, seconds)
+        spent = plan["seconds"] + time.perf_counter() - began
+        seconds = training_seconds(plan, spent)
+        last["steps"] = steps_that_fit(config, data, settings.processes, seconds)
         write_json(out / "plan.json", plan)
     config = replace(config, steps=last["steps"])
     listener.say(f"4/4 training for {config.steps} steps")
@@ -205,155 +216,121 @@ def _start(settings: LearnSettings, out: Path, plan: dict[str, Any]) -> Start | 
     return None if settings.init is None else read_start(settings.init)
 
 
-def _open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]:
-    """Return the plan of the folder, with a new round if more hours are asked for."""
-    identity = {
-        "format": PLAN_FORMAT,
-        "city": city.hash,
-        "customers": settings.customers,
-        "embed": json.loads(json.dumps(asdict(settings.embed))),
-    }
-    path = out / "plan.json"
-    plan: dict[str, Any]
-    if not path.exists():
-        epochs = _epochs_that_fit(city, settings)
-        plan = {**identity, "epochs": epochs, "rounds": [], "seconds": 0.0}
-        return _add_round(plan, settings, path)
-    plan = _read_plan(path)
-    for key, value in identity.items():
-        if plan.get(key) != value:
-            rule = f"this folder was begun with {plan.get(key)}; use another --out"
-            raise InputError(Problem("E721", key, str(value), rule))
-    last = plan["rounds"][-1]
-    if settings.hours == last["hours"]:
-        return plan
-    if settings.hours < last["hours"] or not last["finished"]:
-        had = f"{last['hours']:g}"
-        rule = f"this folder has learned for {had} hours; ask for more"
-        if not last["finished"]:
-            rule = f"learning for {had} hours is unfinished; finish with --hours {had}"
-        raise InputError(Problem("E721", "hours", f"{settings.hours:g}", rule))
-    return _add_round(plan, settings, path)
-
-
-def _read_plan(path: Path) -> dict[str, Any]:
-    try:
-        plan = json.loads(read_bytes(path))
-        last = plan["rounds"][-1]
-        if plan["epochs"] >= 1 and plan["seconds"] >= 0 and last["hours"] > 0:
-            _ = last["labels"], last["steps"], last["finished"]
-            return dict(plan)
-    except (ValueError, LookupError, TypeError, RecursionError):
-        pass  # InputError is a ValueError
-    rule = "the plan of this folder cannot be read; use another --out"
-    raise InputError(Problem("E721", "plan", str(path), rule))
-
-
-def _add_round(
-    plan: dict[str, Any], settings: LearnSettings, path: Path
-) -> dict[str, Any]:
-    """Plan to learn up to these hours in all."""
-    new = {
-        "hours": settings.hours,
-        "labels": settings.labels,
-        "steps": None,  # until labels and table are there to time a step with
-        "finished": False,
-    }
-    plan["rounds"].append(new)
-    write_json(path, plan)
-    return plan
-
-
-def _epochs_that_fit(city: City, settings: LearnSettings) -> int:
-    """Time two epochs of pre-training; its share of the time is not exceeded."""
-    with TemporaryDirectory() as folder:
-        timed = pretrain(city, _shortened(settings.embed, 2), folder)
-    seconds = PRETRAINING * 3600 * settings.hours
-    fitting = int(seconds * timed.facts["epochs_per_second"])
-    return min(settings.embed.epochs, max(2, fitting))
-
-
-def _shortened(embed: EmbedSettings, epochs: int) -> EmbedSettings:
-    """Fewer epochs, the same share of them with a falling rate."""
-    cooldown = -(-embed.cooldown * epochs // embed.epochs)
-    return replace(embed, epochs=epochs, cooldown=cooldown)
-
-
 def _labels(
-    source: Source, settings: LearnSettings, out: Path, order: tuple[int, Listener]
+    source: _Days, settings: LearnSettings, out: Path, order: tuple[int, Listener]
 ) -> LabelPool:
     """Make the ordered number of labels and read them."""
     count, listener = order
-
-    def show(now: LabelProgress) -> None:
-        done = now.found + now.made
-        listener.line(f"{done} of {now.total} labels, {now.left / 60:.0f} min left")
-
     options = LabelOptions(
-        customers=settings.customers,
+        customers=0 if source.customers else settings.customers,
         count=count,
         seconds=settings.label_seconds,
         workers=settings.workers,
     )
-    label(source, out / "labels", options, show)
+    label(source.source, out / "labels", options, _shown(listener, "labels"))
     return LabelPool.of_set(read_labels(out / "labels"))
 
 
+def _shown(listener: Listener, what: str) -> Callable[[LabelProgress], None]:
+    def show(now: LabelProgress) -> None:
+        done = now.found + now.made
+        left = f", {now.left / 60:.0f} min left" if now.made else ""
+        listener.line(f"{done} of {now.total} {what}{left}")
+
+    return show
+
+
 def _validation(
-    source: Source, settings: LearnSettings, out: Path, customers: int
+    source: _Days, settings: LearnSettings, out: Path, listener: Listener | None = None
 ) -> Validation:
-    seconds = 5 * settings.label_seconds * (customers / settings.customers) ** 2
-    plan = ValidationPlan(customers, settings.validate, seconds, settings.workers)
-    return make_validation(source, plan, out / "validation")
-
-
-def _training_seconds(plan: dict[str, Any]) -> float:
-    """How long the newest round may train."""
-    hours = [each["hours"] for each in plan["rounds"]]
-    if len(hours) == 1:
-        return float(3600 * TRAINING_TIME * hours[0])
-    return float(3600 * (TRAINING_TIME + PRETRAINING) * (hours[-1] - hours[-2]))
-
-
-def _steps_that_fit(
-    config: TrainConfig, data: TrainData, processes: int, seconds: float
-) -> int:
-    """Time a few steps; the first is left out, it warms up."""
-    steps = Trainer(config, data.psi).run(
-        data.pool, until=1 + TIMED_STEPS, processes=processes
-    )
-    times = [step.seconds for step in steps]
-    return max(2, int(seconds / float(np.mean(times[1:]))))
+    """References of the days held back, or of drawn ones, as many as time allows."""
+    seconds = 5 * settings.label_seconds
+    fitting = int(REFERENCES * 3600 * settings.hours * settings.workers / seconds)
+    count = max(LEAST_DAYS, min(settings.validate, fitting))
+    held = source.held
+    if held is not None:
+        count = min(count, held.real)
+    plan = ValidationPlan(settings.customers, count, seconds, settings.workers)
+    show = None
+    if listener is not None:
+        listener.say(f"3/4 references of {count} validation days")
+        show = _shown(listener, "references")
+    if held is not None:
+        return references(held, replace(plan, customers=0), out / "validation", show)
+    return make_validation(source.source, plan, out / "validation", show)
 
 
 def _finish(
-    source: Source, settings: LearnSettings, out: Path, plan: dict[str, Any]
+    source: _Days, settings: LearnSettings, out: Path, plan: dict[str, Any]
 ) -> Model:
-    """Export, measure at the trained size and at twice that, export with figures.
+    """Export, measure on the validation days, export with figures.
 
-    The weights it began with are measured too: they show what learning was worth.
+    The weights it began with are measured too: where they are better they are kept.
     """
     run = _run_folder(out, plan)
     model = export_model(run, out / "model")
+    start = None if settings.init is None else load_model(settings.init)
+    sizes = [settings.customers]
+    if source.held is None and 2 * settings.customers <= source.city.num_locations:
+        sizes.append(2 * settings.customers)
     gaps: dict[str, SolvedGap] = {}
     before: dict[str, float] = {}
-    assert source.city is not None
-    for customers in (settings.customers, 2 * settings.customers):
-        if customers <= source.city.num_locations:
-            days = _validation(source, settings, out, customers)
-            gaps[f"N = {customers}"] = solved_gap(model.network, days)
-            if settings.init is not None:
-                start = load_model(settings.init)
-                gap = solved_gap(start.network, days)
-                before[f"N = {customers} with {start.name}"] = gap.mean
-    more = {
+    for customers in sizes:
+        days = _validation(source, replace(settings, customers=customers), out)
+        name = "days held back" if source.held is not None else f"N = {customers}"
+        gaps[name] = solved_gap(model.network, days)
+        if start is not None:
+            before[f"{name} with {start.name}"] = solved_gap(start.network, days).mean
+    more: dict[str, Any] = {
         "hours": settings.hours,
         "seconds_of_all_stages": round(plan["seconds"], 1),
         "gaps": {name: gap.mean for name, gap in gaps.items()} | before,
         "fails": " ".join(_failures(name, gap) for name, gap in gaps.items()),
     }
+    worse = False
+    if source.held is not None:
+        found = [next(iter(gaps.values())).mean, *before.values()]
+        worse = start is not None and not found[0] < found[1]
+        more["words"] = _words(days, found, [model, *([start] if start else [])])
     command = f"clusterfirst learn CITY --hours {settings.hours:g}"
-    return export_model(run, out / "model", command=command, more=more)
+    model = export_model(run, out / "model", command=command, more=more)
+    return _kept(start, out, more) if worse and start is not None else model
+
+
+def _kept(start: Model, out: Path, more: dict[str, Any]) -> Model:
+    """The weights it began with, in place of those that are no better."""
+    more = more | {"kept": start.name}
+    model = replace(start, provenance=start.provenance | more)
+    sentence = f"{more['words']} The city's own model was no better and is not used."
+    card = f"# {start.name}, kept\n\n{sentence}\n"
+    save_model(out / "model", model, card)
+    return model
+
+
+def _words(days: Validation, gaps: Sequence[float], models: Sequence[Model]) -> str:
+    """The card's sentence in the user's words: the city's model, then the general."""
+    polished = [_polished_gap(days, model) for model in models]
+    first, *second = (
+        (f"{100 * gap:.1f} %", f"{100 * after:.1f} %")
+        for gap, after in zip(gaps, polished, strict=True)
+    )
+    other = (
+        [f" (general: {second[0][0]})", f" ({second[0][1]})"] if second else ["", ""]
+    )
+    return (
+        f"On {len(days.instances)} days you held back: {first[0]} above HGS without "
+        f"search{other[0]}; after {POLISH_SECONDS:g} s of polish {first[1]}{other[1]}."
+    )
+
+
+def _polished_gap(days: Validation, model: Model) -> float:
+    with TemporaryDirectory() as folder:
+        save_model(Path(folder) / "model", model, "")
+        options = SolveOptions(
+            "neural", POLISH_SECONDS, model=str(Path(folder) / "model")
+        )
+        costs = [solve(day, options).verdict.cost for day in days.instances]
+    return float(np.mean(np.array(costs) / days.costs - 1))
 
 
 def _failures(name: str, gap: SolvedGap) -> str:

@@ -18,7 +18,13 @@ from clusterfirst.learning.labels.making import (
     label,
     read_labels,
 )
-from clusterfirst.learning.labels.sources import Source, city_days, uniform, world
+from clusterfirst.learning.labels.sources import (
+    Source,
+    city_days,
+    law_days,
+    uniform,
+    world,
+)
 from clusterfirst.networks.network import Network
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance
@@ -66,6 +72,8 @@ class ValidationPlan:
 
 def validation_source(source: Source) -> Source:
     """The same family of instances, drawn from the seed of validation."""
+    if source.law is not None:
+        return law_days(source.law, seed=SEED, real=False, capacity=source.capacity)
     if source.city is not None:
         return city_days(
             source.city, seed=SEED, capacity=source.capacity, demand=source.demand
@@ -82,7 +90,16 @@ def make_validation(
     on_progress: Callable[[LabelProgress], None] | None = None,
 ) -> Validation:
     """Draw instances like those of `source`; references are made once, then read."""
-    own = validation_source(source)
+    return references(validation_source(source), plan, cache, on_progress)
+
+
+def references(
+    own: Source,
+    plan: ValidationPlan,
+    cache: Path,
+    on_progress: Callable[[LabelProgress], None] | None = None,
+) -> Validation:
+    """Return the first instances of a source and what HGS needs for them."""
     folder = cache / f"{own.key}-n{plan.customers}-{plan.seconds:g}s"
     options = LabelOptions(
         customers=plan.customers,
@@ -92,12 +109,19 @@ def make_validation(
     )
     label(own, folder, options, on_progress)
     found = read_labels(folder)
-    group = found.groups.get(plan.customers)
-    chosen = [] if group is None else np.flatnonzero(group.index < plan.count).tolist()
-    if group is None or not chosen:
+    numbers: list[int] = []
+    costs: list[float] = []
+    before = 0
+    for customers, group in found.groups.items():
+        if plan.customers in (0, customers):
+            chosen = np.flatnonzero(group.index < plan.count)
+            numbers += (before + chosen).tolist()
+            costs += group.cost[chosen].tolist()
+        before += len(group)
+    if not numbers:
         rule = "HGS found no reference; validate without, or with other instances"
         raise InputError(Problem("E711", "validation", str(folder), rule))
-    return Validation([found.instance(i) for i in chosen], group.cost[chosen])
+    return Validation([found.instance(i) for i in numbers], np.array(costs))
 
 
 def solved_gap(network: Network, validation: Validation) -> SolvedGap:
