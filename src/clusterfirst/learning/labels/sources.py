@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ import numpy as np
 from clusterfirst.cities.day_law import DayLaw, Wish, fit
 from clusterfirst.cities.history import History
 from clusterfirst.problem.city import City
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, InputWarning, Problem
 from clusterfirst.problem.instance import MAX_EXACT, FloatArray, Instance, IntArray
 from clusterfirst.problem.sampling import (
     PUBLIC_SETS,
@@ -244,12 +245,19 @@ def from_description(
         capacity=capacity,
         demand=(demand[0], demand[1]),
         digest=str(description.get("digest", "")),
-        law=fit(history) if kind == "law" and history is not None else None,
+        law=_fitted(history) if kind == "law" and history is not None else None,
         real=real,
     )
     if source.description != dict(description):
         raise _not_ours("fields this program does not know")
     return source
+
+
+def _fitted(history: History) -> DayLaw:
+    """The law once more; what there is to warn of was said when labels were made."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        return fit(history)
 
 
 def _not_ours(got: str) -> InputError:
