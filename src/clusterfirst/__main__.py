@@ -9,6 +9,8 @@ import signal
 import sys
 from types import FrameType
 
+from clusterfirst.stages.kernel_cache import is_compiling
+
 
 def run() -> int:
     """Import the app and run it."""
@@ -33,8 +35,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     numba compiles through callbacks of C, which print an exception and go on. No
     answer and no file of ours is open while it does.
     """
-    locks = sys.modules.get("numba.core.compiler_lock")
-    if locks is not None and locks.global_compiler_lock.is_locked():
+    if is_compiling():
         os.write(2, b"clusterfirst: interrupted\n")
         os._exit(130)
     signal.default_int_handler(number, frame)

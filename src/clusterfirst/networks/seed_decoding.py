@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.problem.instance import IntArray
+from clusterfirst.stages.compiled import inner, kernel
 
 TEMPERATURE = 0.1  # of the contrastive space; the paper gives none
 FADE = 0.5  # how much of a probable fellow's score is lost to the seed of its route
@@ -76,20 +76,22 @@ def decode_seeds(
 
     One row of similarities is computed at a time, so memory stays O(n).
     """
-    chosen: Any = _decode(
+    n, width = len(demands), around.shape[1]
+    seeds = np.full(limits.seeds, -1, dtype=np.int64)
+    lists = np.empty((3, max(n, width)), dtype=np.int64)
+    _decode(
         -np.logaddexp(0.0, -score.astype(np.float64)),  # log of the probability
         np.ascontiguousarray(contrast, dtype=np.float32),
-        np.ascontiguousarray(demands, dtype=np.int64),
-        np.int64(limits.seeds),
-        np.int64(limits.fill),
-        limits.reserve,
+        np.array(demands, dtype=np.int64),
+        (int(limits.fill), bool(limits.reserve)),
         np.ascontiguousarray(around, dtype=np.int64),
+        seeds,
+        (np.ones(n, dtype=np.bool_), *lists, np.empty(max(n, width), np.float32)),
     )
-    seeds: IntArray = chosen
     return seeds
 
 
-@numba.njit(cache=True)
+@inner
 def _dot(contrast: Any, i: int, j: int) -> Any:
     """Inner product of two rows, added up in one fixed order.
 
@@ -106,22 +108,20 @@ def _dot(contrast: Any, i: int, j: int) -> Any:
     return even + odd
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _decode(
     score: Any,
     contrast: Any,
     demands: Any,
-    count: Any,
-    fill: Any,
-    reserve: bool,
+    limits: Any,
     around: Any,
-) -> Any:
+    seeds: Any,
+    room: Any,
+) -> None:
     """Lines 7 to 22 of Algorithm 1 over one instance; changes `score`."""
-    n = len(score)
-    free = np.ones(n, dtype=np.bool_)
-    seeds = np.full(count, -1, dtype=np.int64)
+    (fill, reserve), count, n = limits, len(seeds), len(score)
+    free, near, order, spare, similarity = room
     left = n
-    everyone = np.arange(n)
     for k in range(count):
         if left == 0:
             break
@@ -133,17 +133,14 @@ def _decode(
         free[seed] = False
         left -= 1
         load = demands[seed]
-        near = everyone[free]
-        if around.shape[1] > 0:
-            near = around[seed]
-            near = near[near >= 0]
-        similarity = np.empty(len(near), dtype=np.float32)
-        for i in range(len(near)):
+        some = _candidates(free, around, seed, near)
+        for i in range(some):
             similarity[i] = _dot(contrast, near[i], seed)
         if around.shape[1] > 0:
-            _fade(score, near, similarity, max(0.0, n / count - 1))
-        for i in np.argsort(-similarity, kind="mergesort"):
-            customer = near[i]
+            _fade(score, near[:some], similarity, max(0.0, n / count - 1))
+        _sort_falling(similarity[:some], order, spare)
+        for at in range(some):
+            customer = near[order[at]]
             if not free[customer]:
                 continue
             if reserve and left < count - k:
@@ -153,19 +150,59 @@ def _decode(
                 load += demands[customer]
                 free[customer] = False
                 left -= 1
-    return seeds
 
 
-@numba.njit(cache=True)
+@inner
+def _candidates(free: Any, around: Any, seed: int, near: Any) -> int:
+    """Write down whom the seed's vehicle may take; return how many."""
+    some = 0
+    if around.shape[1] > 0:
+        for t in range(around.shape[1]):
+            if around[seed, t] >= 0:
+                near[some] = around[seed, t]
+                some += 1
+    else:
+        for i in range(len(free)):
+            if free[i]:
+                near[some] = i
+                some += 1
+    return some
+
+
+@inner
 def _fade(score: Any, near: Any, similarity: Any, fellows: float) -> None:
     """Lower the scores of a seed's neighbours by how likely they share its route.
 
     The contrastive loss makes softmax(similarity / temperature) a guess at which of
     them are its fellows; of these there are as many as a mean route has.
     """
-    if len(near) == 0:
-        return
-    share = np.exp((similarity - similarity.max()) / TEMPERATURE)
-    share *= fellows / share.sum()
+    highest, total = np.float32(-np.inf), 0.0
     for i in range(len(near)):
-        score[near[i]] += FADE * np.log(1 - min(SURE, share[i]))
+        highest = max(highest, similarity[i])
+    for i in range(len(near)):
+        total += np.exp((similarity[i] - highest) / TEMPERATURE)
+    for i in range(len(near)):
+        share = np.exp((similarity[i] - highest) / TEMPERATURE) * (fellows / total)
+        score[near[i]] += FADE * np.log(1 - min(SURE, share))
+
+
+@inner
+def _sort_falling(keys: Any, order: Any, spare: Any) -> None:
+    """Places of the keys, the largest first, equal ones in their order (merge sort)."""
+    count, width = len(keys), 1
+    for i in range(count):
+        order[i] = i
+    while width < count:  # runs of this length are sorted
+        for low in range(0, count, 2 * width):
+            middle, high = min(low + width, count), min(low + 2 * width, count)
+            a, b = low, middle
+            for at in range(low, high):
+                if a < middle and (b >= high or keys[order[a]] >= keys[order[b]]):
+                    spare[at] = order[a]
+                    a += 1
+                else:
+                    spare[at] = order[b]
+                    b += 1
+        for i in range(count):
+            order[i] = spare[i]
+        width *= 2

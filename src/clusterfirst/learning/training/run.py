@@ -48,6 +48,7 @@ from clusterfirst.networks.config import KNOWS_CITY
 from clusterfirst.networks.network import Network
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, InputWarning, Problem
+from clusterfirst.stages.kernel_cache import is_compiling
 
 CHECKPOINTS = "checkpoints"
 ROWS = 1000  # of curve.csv in a whole run, about
@@ -313,16 +314,22 @@ def _digest(psi: Tensor | None) -> str:
 
 @contextmanager
 def _signals(trainer: Trainer) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM finish the step; a second one ends at once."""
+    """Let Ctrl-C and SIGTERM finish the step; a second one ends at once.
+
+    The first step may compile for long, and nothing is lost then: it is not waited for.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     wanted = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in wanted}
+    before: dict[int, Any] = {each: signal.getsignal(each) for each in wanted}
+    first = trainer.step
 
     def stop(number: int, frame: FrameType | None) -> None:
         trainer.stop = True
-        signal.signal(number, before[signal.Signals(number)])
+        signal.signal(number, before[number])
+        if trainer.step == first and is_compiling() and callable(before[number]):
+            before[number](number, frame)
 
     for number in wanted:
         signal.signal(number, stop)
