@@ -200,7 +200,8 @@ def eight_at_once(folder: Path, notes: Notes) -> None:
         "--iterations",
         "3",
     ]
-    processes = [subprocess.Popen([*words, "--out", str(out), "-q"]) for out in outs]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    processes = [subprocess.Popen([*words, "--out", str(o)], **quiet) for o in outs]
     codes = [process.wait(PATIENCE) for process in processes]
     if any(codes) or len({out.read_bytes() for out in outs}) != 1:
         notes.fail(f"eight at once: exits {codes}, or answers differ")

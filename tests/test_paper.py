@@ -186,7 +186,7 @@ def test_nothing_of_ours_is_in_the_printed_decoding(
         return solve_binary(*args)
 
     monkeypatch.setattr(highs, "solve_binary", spy)
-    monkeypatch.setattr(highs.Case, "quick", lambda *_: pytest.fail("fast answer"))
+    monkeypatch.setattr(highs, "assign_fast", lambda *_: pytest.fail("fast answer"))
     weights = variants.Weights("any", str(tmp_path / "any"), "")
     found = method_runs.decode(day, Recipe(model="any", assign="exact"), weights, 30.0)
     assert found is not None
