@@ -28,18 +28,18 @@ from clusterfirst.problem.sampling import sample_city, sample_day
 from clusterfirst.problem.solution import Solution, judge
 
 
-class FakeCrew(WarmProcesses):
+class FakeProcesses(WarmProcesses):
     """Answers at once, without processes; counts what it is asked."""
 
     asked: list[Key]
 
     def __init__(self, options: BenchOptions) -> None:
         super().__init__(options)
-        FakeCrew.asked = []
+        FakeProcesses.asked = []
 
     def run(self, case: Case, key: Key) -> Answer:
         """One customer per route."""
-        FakeCrew.asked.append(key)
+        FakeProcesses.asked.append(key)
         if key.method == "neural":
             raise InputError(Problem("E403", "model", rule="no such model"))
         if key.method == "pyvrp":
@@ -50,7 +50,7 @@ class FakeCrew(WarmProcesses):
 @pytest.fixture
 def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs without child processes."""
-    monkeypatch.setattr(bench_module, "WarmProcesses", FakeCrew)
+    monkeypatch.setattr(bench_module, "WarmProcesses", FakeProcesses)
 
 
 # --- the plan ------------------------------------------------------------------------
@@ -165,12 +165,12 @@ def test_a_second_run_goes_on(tmp_path: Path, no_processes: None) -> None:
     """What has a row is not run again; a new method runs alone."""
     file, days = RowsFile(tmp_path), small_set(2)
     first = bench(days, BenchOptions(("savings",), (0.5,)), file)
-    assert len(FakeCrew.asked) == 2
+    assert len(FakeProcesses.asked) == 2
     again = bench(days, BenchOptions(("savings",), (0.5,)), file)
-    assert FakeCrew.asked == []
+    assert FakeProcesses.asked == []
     assert sorted(again.rows, key=str) == sorted(first.rows, key=str)
     bench(days, BenchOptions(("savings", "sweep"), (0.5,)), file)
-    assert {key.method for key in FakeCrew.asked} == {"sweep"}
+    assert {key.method for key in FakeProcesses.asked} == {"sweep"}
 
 
 def test_every_answer_is_judged(tmp_path: Path, no_processes: None) -> None:
@@ -189,7 +189,7 @@ def test_a_method_that_cannot_run_is_left_out(
     """It is asked once and named in the table; alone it is an error."""
     options = BenchOptions(("neural", "savings"), (0.5,))
     result = bench(small_set(3), options, RowsFile(tmp_path))
-    assert [key.method for key in FakeCrew.asked].count("neural") == 1
+    assert [key.method for key in FakeProcesses.asked].count("neural") == 1
     assert {row.method for row in result.rows} == {"savings"}
     assert "not run: neural: E403" in table(make_report(small_set(3), result))
     with pytest.raises(InputError, match="E403"):

@@ -13,9 +13,9 @@ import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from types import TracebackType
 
 import numpy as np
 
@@ -194,7 +194,7 @@ def _one_by_one(
 ) -> Iterator[Found]:
     """On this machine: one method at a time, on the cores asked for."""
     failed: set[str] = set()
-    with WarmProcesses(options) as processes:
+    with closing(WarmProcesses(options)) as processes:
         for case, key in todo:
             if key.method in failed:
                 yield case, key, None
@@ -268,15 +268,8 @@ class WarmProcesses:
             return Answer(None, key.limit, reason=str(failure))
         return found
 
-    def __enter__(self) -> WarmProcesses:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End all processes."""
         for child in self._children.values():
             child.close()
 
