@@ -273,10 +273,12 @@ def _warmed(instance: Instance, settings: SolveOptions) -> float:
     from clusterfirst.solving.first_method import with_method
 
     instance.require_feasible()  # the reasons that need no search need no start-up
+    if instance.constraints is not None or not instance.symmetric:
+        return _compiled(settings, limited=True)
     return _compiled(with_method(instance, settings)[0])
 
 
-def _compiled(settings: SolveOptions) -> float:
+def _compiled(settings: SolveOptions, *, limited: bool = False) -> float:
     """Compile what is not on disk yet, counting down; return the seconds."""
     from clusterfirst.solving.warming import warm_up
 
@@ -287,6 +289,7 @@ def _compiled(settings: SolveOptions) -> float:
             settings.method,
             settings.model,
             polish=settings.polish,
+            limited=limited,
             on_progress=lambda left, total: show(work.format(total, left)),
         )
     finally:

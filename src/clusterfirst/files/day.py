@@ -85,18 +85,19 @@ class Asked:
         if not (asked or needed or self.speed is not None or base is not None):
             _warn_of_unused(instance, fields)
             return None
-        fleet = self.fleet or (base.fleet if base is not None else one_kind(instance))
+        fleet = self.fleet or (
+            base.fleet
+            if base is not None
+            else Fleet.of_one_kind(
+                float(instance.capacity),
+                instance.vehicles or max(1, instance.num_customers),
+            )
+        )
         if base is not None:
             changes = {"fleet": fleet, **fields}
             changes["allow_unserved"] = self.allow_unserved or base.allow_unserved
             return base.replace(**changes)
         return Constraints(fleet, allow_unserved=self.allow_unserved, **fields)
-
-
-def one_kind(instance: Instance) -> Fleet:
-    """The vehicles of a plain day: as many as are allowed, all of one capacity."""
-    count = instance.vehicles or max(1, instance.num_customers)
-    return Fleet(("vehicle",), np.array([float(instance.capacity)]), np.array([count]))
 
 
 def _warn_of_unused(instance: Instance, fields: dict[str, Any]) -> None:

@@ -88,6 +88,11 @@ class Fleet:
         for f in fields(self)[1:]:
             getattr(self, f.name).setflags(write=False)
 
+    @classmethod
+    def of_one_kind(cls, capacity: float, count: int) -> Fleet:
+        """Vehicles that are all alike: "vehicle 1", "vehicle 2" ..."""
+        return cls(("vehicle",), np.array([capacity]), np.array([count]))
+
     @property
     def size(self) -> int:
         """Number of vehicles V."""

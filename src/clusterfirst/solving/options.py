@@ -14,6 +14,7 @@ FLEETS = ("kmin", "best")
 NEW_LOCATIONS = ("refuse", "nearest")
 AUTO = "auto"  # the method that measurements say is best: first_method.py
 TIME_LIMITS = (0.05, 86_400.0)
+JUDGING = 5e-6  # seconds per customer kept for the judge, on a busy machine
 MOST_SHOTS = 1000
 MOST_THREADS = 256
 MOST_MOVES = 100

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from clusterfirst.files.solutions import plan_document
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, Verdict
 
@@ -29,10 +30,10 @@ class Result:
     details: dict[str, Any] = field(
         default_factory=dict
     )  # arrays for `explain`, and who answered instead
+    unserved: dict[str, str] = field(default_factory=dict)  # orders that stay, and why
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, for JSON."""
-        ids = self.instance.ids
         return {
             "instance": self.instance.name,
             "method": self.method,
@@ -40,8 +41,8 @@ class Result:
             "cost": self.verdict.cost,
             "unit": self.instance.unit,
             "rounding": self.instance.rounding,
-            "routes": [[ids[c] for c in route] for route in self.solution.routes],
-            "loads": list(self.verdict.loads),
+            **plan_document(self.instance, self.solution, self.verdict),
+            **({"unserved": self.unserved} if self.unserved else {}),
             "capacity": self.instance.capacity,
             "seed": self.seed,
             "notes": self.notes,

@@ -26,6 +26,7 @@ from clusterfirst.solving.method import METHODS, run_method
 from clusterfirst.solving.options import (
     ASSIGNMENTS,
     FLEETS,
+    JUDGING,
     TIME_LIMITS,
     SolveOptions,
 )
@@ -52,7 +53,6 @@ __all__ = [
 
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
 SHOTS_SHARE = 0.5  # of METHOD_SHARE, polish or not, where several shots are asked for
-JUDGING = 5e-6  # seconds per customer kept for the judge, on a busy machine
 LEAST_EACH = 4e-5  # seconds per customer for one round of savings (docs/anytime.md)
 POLISH_LEAST = 2e-5  # seconds per customer; less would go into its preparations
 COUNTED_THREADS = 2  # of the polish with `iterations`: the same on every machine
@@ -81,8 +81,11 @@ def solve(
     when no solution exists (proven, in words) and NotFoundInTimeError when none was
     found. Ctrl-C returns the best answer so far, marked as interrupted.
     """
-    instance.require_plain("this version of solve")
     instance.require_feasible()
+    if instance.constraints is not None or not instance.symmetric:
+        from clusterfirst.solving.limited import solve_limited
+
+        return solve_limited(instance, options or SolveOptions(), on_improvement, start)
     form = canonical(instance)
     options, why_not = with_method(form.instance, options or SolveOptions())
     state = new_state(form, options)

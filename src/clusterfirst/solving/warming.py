@@ -50,11 +50,12 @@ def warm_up(
     model: str | None = None,
     *,
     polish: bool = True,
+    limited: bool = False,
     on_progress: Progress | None = None,
 ) -> float:
     """Load and compile what a method needs, once per process; return the seconds."""
     start = time.perf_counter()
-    parts = needed(method, polish)
+    parts = ["limited", *needed("savings", True)] if limited else needed(method, polish)
     if any((name, model) not in _done for name in parts):
         _compile_elsewhere(parts, model, on_progress)
         for name in parts:
@@ -106,6 +107,12 @@ def _polish(model: str | None) -> None:
     warm_up_polish()
 
 
+def _limited(model: str | None) -> None:
+    from clusterfirst.stages.search.constrained import warm_up as warm_up_limited
+
+    warm_up_limited()
+
+
 def _savings(model: str | None) -> None:
     run_method(SearchState(_toy(), Deadline.never(), iterations=1), "savings")
 
@@ -126,6 +133,9 @@ def _part(door: str, modules: str, run: Callable[[str | None], None]) -> Part:
 
 PARTS = {
     "polish": _part("stages.search.polish", "stages.search stages.compiled", _polish),
+    "limited": _part(
+        "stages.search.constrained", "stages.search.limited stages.compiled", _limited
+    ),
     "network": _part("solving.neural", "networks", _network),
     "assignment": _part("solving.decoding", "stages.assignment", _assignment),
     "tours": _part("stages.tours.routing", "stages.tours", _tours),

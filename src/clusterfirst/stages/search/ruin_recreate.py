@@ -97,7 +97,7 @@ def _take_string(
 
 
 @inner
-def _ruin(data: Any, tours: Any, ruins: Any, rng: Any, plan: Any) -> tuple[int, float]:
+def ruin(data: Any, tours: Any, ruins: Any, rng: Any, plan: Any) -> tuple[int, float]:
     """Remove strings near a random customer; return their number and the change."""
     n = len(data.demands) - 1
     most_strings = 4.0 * plan.removed / (1.0 + plan.longest) - 1.0
@@ -110,6 +110,8 @@ def _ruin(data: Any, tours: Any, ruins: Any, rng: Any, plan: Any) -> tuple[int, 
         c = seed if step == 0 else signed(data.near[seed, step - 1])
         if c == 0:
             break
+        if ruins.absent[c] == 1:
+            continue
         r = route_of(tours, c)
         fresh = True
         for i in range(done):
@@ -132,7 +134,7 @@ def _ruin(data: Any, tours: Any, ruins: Any, rng: Any, plan: Any) -> tuple[int, 
 
 
 @inner
-def _sort_removed(data: Any, ruins: Any, rng: Any, out: int) -> None:
+def sort_removed(data: Any, ruins: Any, rng: Any, out: int) -> None:
     """Order the removed customers: random, by demand, far first or near first."""
     depot = len(data.demands)
     order, key = ruins.order, ruins.key
@@ -194,8 +196,8 @@ def ruin_and_recreate(
     """Make one large step if its change in length is accepted."""
     keep_best(tours, memory)
     rng = memory.rng
-    out, delta = _ruin(data, tours, ruins, rng, plan)
-    _sort_removed(data, ruins, rng, out)
+    out, delta = ruin(data, tours, ruins, rng, plan)
+    sort_removed(data, ruins, rng, out)
     allowed = -temperature * math.log(1.0 - random(rng))
     placed = 0
     while placed < out:

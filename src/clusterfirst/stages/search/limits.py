@@ -1,0 +1,227 @@
+"""What a day with constraints adds to the compiled search, checked in O(1) per place.
+
+Slot r of the tours is vehicle r. Orders that are on no vehicle are in the bank, at a
+price far above any way. A plain CVRP has none of this and runs none of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from clusterfirst.problem.constraints import Constraints
+from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.stages.compiled import inlined, inner
+from clusterfirst.stages.search.linked import after, distance
+
+SAFE = 1 - 1e-12  # of a limit: the judge adds in another order
+LEAST_WORTH = 1e-3  # of the highest priority: what is worth nothing is served too
+BANK_PRICE = 2.0  # times the dearest order alone, for the least worth
+
+
+class Limits(NamedTuple):
+    """Limits of each vehicle, wishes of each order, and what the routes use of them."""
+
+    capacity: IntArray  # (V,)
+    stops: IntArray  # (V,)
+    longest: FloatArray  # (V,)
+    slowest: FloatArray  # (V,) minutes
+    fixed: FloatArray  # (V,) cost of driving at all
+    kind: IntArray  # (V,) vehicles of one kind are alike
+    wish: IntArray  # (n + 1,) class of each order
+    allowed: npt.NDArray[np.uint8]  # (C, V)
+    group: IntArray  # (n + 1,) -1: none
+    apart: IntArray  # (n + 1,) -1: none
+    worth: FloatArray  # (n + 1,) price of leaving an order in the bank; 0 in groups
+    service: FloatArray  # (n + 1,) minutes
+    durations: FloatArray  # (n + 1, n + 1) minutes, or (1, 1)
+    pace: float  # minutes per distance where there are no durations
+    home: IntArray  # (n + 1,) the vehicle of another plan, -1: none
+    move_price: float  # of each order that is not at home
+    length: FloatArray  # (V,) of each route now
+    minutes: FloatArray  # (V,)
+    group_worth: FloatArray  # (G,) price of a group that is not complete
+    group_size: IntArray  # (G,)
+    group_at: IntArray  # (G,) vehicle of each group
+    group_in: IntArray  # (G,) its members on the road
+    apart_in: npt.NDArray[np.int32]  # (A, V)
+    bank: IntArray  # (n + 1,) orders on no vehicle
+    banked: IntArray  # (1,) how many
+    changed: IntArray  # (V,) routes to measure again
+    is_changed: IntArray  # (V,) 0 or 1
+
+
+def limits_of(
+    instance: Instance, vehicles: IntArray, home: IntArray | None, move_price: float
+) -> Limits:
+    """Return the limits of a day whose slots are these vehicles; everyone is banked."""
+    asked = instance.constraints
+    assert asked is not None
+    assert instance.vehicle_units is not None
+    fleet, n, size = asked.fleet, instance.num_customers, len(vehicles)
+    kind = fleet.kind[vehicles]
+    worth = bank_prices(instance)
+    wish, allowed = _wishes(asked, n, vehicles)
+    groups, aparts = (
+        numbers if len(numbers) else np.full(n + 1, -1)
+        for numbers in (asked.groups, asked.aparts)
+    )
+    must = ~fleet.optional[kind]
+    grouped = groups >= 0
+    count = int(groups.max(initial=-1)) + 2
+    return Limits(
+        capacity=np.array(instance.vehicle_units[vehicles]),
+        stops=np.minimum(fleet.max_stops[kind], 2**40).astype(np.int64),
+        longest=fleet.max_distance[kind] * SAFE,
+        slowest=fleet.max_duration[kind] * SAFE,
+        fixed=fleet.fixed_cost[kind] - np.where(must, 2 * worth.max(), 0.0),
+        kind=np.array(kind),
+        wish=wish,
+        allowed=allowed,
+        group=groups.copy(),
+        apart=aparts.copy(),
+        worth=np.where(grouped, 0.0, worth),
+        service=np.zeros(n + 1) if asked.service is None else np.array(asked.service),
+        durations=np.zeros((1, 1))
+        if asked.durations is None
+        else np.array(asked.durations),
+        pace=0.0 if asked.speed is None else 60.0 / asked.speed,
+        home=np.full(n + 1, -1, dtype=np.int64) if home is None else home,
+        move_price=move_price,
+        length=np.zeros(size),
+        minutes=np.zeros(size),
+        group_worth=np.bincount(
+            groups[grouped], worth[grouped], minlength=count
+        ).astype(np.float64),
+        group_size=np.bincount(groups[grouped], minlength=count),
+        group_at=np.zeros(count, dtype=np.int64),
+        group_in=np.zeros(count, dtype=np.int64),
+        apart_in=np.zeros((aparts.max(initial=-1) + 2, size), dtype=np.int32),
+        bank=np.concatenate([np.arange(1, n + 1), [0]]),
+        banked=np.array([n]),
+        changed=np.zeros(size, dtype=np.int64),
+        is_changed=np.zeros(size, dtype=np.int64),
+    )
+
+
+def bank_prices(instance: Instance) -> FloatArray:
+    """(n + 1,) what leaving an order costs: more than driving to it ever could."""
+    asked = instance.constraints
+    assert asked is not None
+    n = instance.num_customers
+    priority = np.ones(n + 1) if asked.priority is None else np.array(asked.priority)
+    most = float(priority[1:].max(initial=0.0)) or 1.0
+    weight = np.maximum(priority, LEAST_WORTH * most)
+    rows = np.arange(n + 1)
+    alone = instance.lengths(0, rows) + instance.lengths(rows, 0)
+    dearest = float(alone.max()) + float(asked.fleet.fixed_cost.max()) + 1e-9
+    # Dear enough that no two orders are left for the sake of one of little worth.
+    return BANK_PRICE * dearest * weight / float(weight[1:].min(initial=most))
+
+
+def _wishes(
+    asked: Constraints, n: int, vehicles: IntArray
+) -> tuple[IntArray, npt.NDArray[np.uint8]]:
+    classes, allowed = asked.wishes
+    if not len(classes):
+        return np.zeros(n + 1, dtype=np.int64), np.ones((1, len(vehicles)), np.uint8)
+    return classes.copy(), np.ascontiguousarray(allowed[:, vehicles], dtype=np.uint8)
+
+
+@inlined
+def minutes_between(data: Any, limits: Any, a: int, b: int) -> float:
+    """Minutes from node a to node b."""
+    if limits.durations.shape[0] > 1:
+        return float(limits.durations[data.rows[a], data.rows[b]])
+    return float(limits.pace * distance(data, a, b)) if limits.pace > 0.0 else 0.0
+
+
+@inner
+def may_ride(data: Any, limits: Any, tours: Any, c: int, r: int) -> bool:
+    """Whether vehicle r may take order c, apart from the way to it."""
+    if tours.load[r] + data.demands[c] > limits.capacity[r]:
+        return False
+    if tours.size[r] >= limits.stops[r] or limits.allowed[limits.wish[c], r] == 0:
+        return False
+    g = limits.group[c]
+    if g >= 0 and limits.group_in[g] > 0 and limits.group_at[g] != r:
+        return False
+    a = limits.apart[c]
+    return not (a >= 0 and limits.apart_in[a, r] > 0)
+
+
+@inner
+def enter(limits: Any, c: int, r: int) -> float:
+    """Note that order c rides on vehicle r; return the price of a group made whole."""
+    g, a = limits.group[c], limits.apart[c]
+    if a >= 0:
+        limits.apart_in[a, r] += 1
+    if g < 0:
+        return 0.0
+    limits.group_at[g] = r
+    limits.group_in[g] += 1
+    return -float(limits.group_worth[g]) if whole(limits, g) else 0.0
+
+
+@inner
+def leave(limits: Any, c: int, r: int) -> float:
+    """Note that order c left vehicle r; return the price of a group that it broke."""
+    g, a = limits.group[c], limits.apart[c]
+    if a >= 0:
+        limits.apart_in[a, r] -= 1
+    if g < 0:
+        return 0.0
+    broken = whole(limits, g)
+    limits.group_in[g] -= 1
+    return float(limits.group_worth[g]) if broken else 0.0
+
+
+@inlined
+def whole(limits: Any, g: int) -> bool:
+    """Whether all of a group are on the road."""
+    return bool(limits.group_in[g] == limits.group_size[g])
+
+
+@inlined
+def away(limits: Any, c: int, r: int) -> float:
+    """The price of an order that is not on the vehicle it was on."""
+    h = limits.home[c]
+    return float(limits.move_price) if h >= 0 and h != r else 0.0
+
+
+@inner
+def measure(data: Any, limits: Any, tours: Any, r: int) -> None:
+    """Walk along route r and note its length and minutes."""
+    depot = len(data.demands) + r
+    length, minutes, node = 0.0, 0.0, depot
+    while True:
+        onward = after(tours, node)
+        if onward == node:
+            break
+        length += tours.gap[node]
+        minutes += minutes_between(data, limits, node, onward)
+        if onward == depot:
+            break
+        minutes += limits.service[onward]
+        node = onward
+    limits.length[r] = length
+    limits.minutes[r] = minutes
+
+
+@inner
+def mark(limits: Any, count: int, r: int) -> int:
+    """Remember to measure route r again; return how many are remembered."""
+    if limits.is_changed[r] == 0:
+        limits.is_changed[r] = 1
+        limits.changed[count] = r
+        count += 1
+    return count
+
+
+@inner
+def to_bank(limits: Any, c: int) -> None:
+    """Put an order into the bank."""
+    limits.bank[limits.banked[0]] = c
+    limits.banked[0] += 1
