@@ -159,3 +159,11 @@ def test_a_cache_that_cannot_be_written_is_no_error() -> None:
         kernel_cache.enable_cache(Nowhere())
     finally:
         kernel_cache.KERNELS[:] = before
+
+
+def test_the_door_imports_no_numba() -> None:
+    """`clusterfirst --help` waits for nothing that compiles."""
+    imports = "import sys, clusterfirst.__main__, clusterfirst.cli"
+    command = [sys.executable, "-c", f"{imports}; print('numba' in sys.modules)"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -7,7 +7,6 @@ full disk or a power failure is thrown away.
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,12 +28,6 @@ class CacheIndex(IndexDataCacheFile):
             return super()._load_index()  # type: ignore[no-untyped-call]
         except (AttributeError, ImportError):
             return {}
-
-
-def is_compiling() -> bool:
-    """Whether this thread is inside of numba, whose callbacks swallow exceptions."""
-    locks = sys.modules.get("numba.core.compiler_lock")
-    return locks is not None and bool(locks.global_compiler_lock.is_locked())
 
 
 def enable_cache(dispatcher: Any) -> None:

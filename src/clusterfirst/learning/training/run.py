@@ -48,7 +48,7 @@ from clusterfirst.networks.config import KNOWS_CITY
 from clusterfirst.networks.network import Network
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, InputWarning, Problem
-from clusterfirst.stages.kernel_cache import is_compiling
+from clusterfirst.problem.interrupts import is_compiling
 
 CHECKPOINTS = "checkpoints"
 ROWS = 1000  # of curve.csv in a whole run, about
