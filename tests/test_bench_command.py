@@ -16,6 +16,7 @@ from clusterfirst.evidence.bench.compare import BenchOptions, bench
 from clusterfirst.evidence.bench.report import make_report, table
 from clusterfirst.evidence.bench.rows import RowsFile
 from clusterfirst.evidence.bench.run import Answer, Run
+from clusterfirst.files.lock import locked
 from clusterfirst.learning.experts.engine import Outcome
 from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.solution import judge
@@ -45,6 +46,19 @@ def test_on_two_cores_the_better_of_two_seeds_counts(tmp_path: Path) -> None:
     assert two.rows[0].cost == pytest.approx(judge(small_day(0), ALONE).cost)
     assert two.rows[0].gflops > 0
     assert two.rows[0].startup > 0
+
+
+def test_two_comparisons_do_not_share_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second is refused by name (E723), and nothing is run twice."""
+    words = ["bench", "--city", "bundled", "--customers", "15", "--count", "1"]
+    words += ["--methods", "savings", "--seconds", "0.1", "--out", str(tmp_path)]
+    with locked(tmp_path):
+        assert main(words) != 0
+        assert main(["paper", "main-a", "--out", str(tmp_path)]) != 0
+    assert capsys.readouterr().err.count("E723") == 2
+    assert not (tmp_path / "rows.jsonl").exists()
 
 
 def test_the_command_compares_and_goes_on(

@@ -164,14 +164,16 @@ def _compare_all(
     """Run set after set and print what came of each; return the exit code."""
     from clusterfirst.evidence.bench.report import document, table
     from clusterfirst.evidence.bench.rows import RowsFile
+    from clusterfirst.files.lock import locked
 
     rows = RowsFile(out)
     reports = []
     try:
-        for part in found.sets:
-            reports.append(_compare(part, references, wanted, rows))
-            if not as_json:
-                emit(table(reports[-1]))
+        with locked(out):  # two comparisons in one folder would run everything twice
+            for part in found.sets:
+                reports.append(_compare(part, references, wanted, rows))
+                if not as_json:
+                    emit(table(reports[-1]))
     except KeyboardInterrupt:
         say(f"what is done is in {rows.path}; run again to go on")
         return INTERRUPTED

@@ -63,6 +63,7 @@ def paper(
     from clusterfirst.evidence.paper.runs import Runs
     from clusterfirst.evidence.paper.tables import TABLES
     from clusterfirst.evidence.paper.variants import Models
+    from clusterfirst.files.lock import locked
 
     wanted = list(TABLES) if ALL in tables else list(dict.fromkeys(tables))
     for name in wanted:
@@ -73,11 +74,12 @@ def paper(
     runs = Runs(size, Sets(size, data, say), Models(_folders(model)), out, say)
     pages: list[Page] = []
     try:
-        for name in wanted:
-            if runs.interrupted:
-                break
-            pages.append(TABLES[name](runs))
-            _deliver(pages[-1], out, as_json)
+        with locked(out):
+            for name in wanted:
+                if runs.interrupted:
+                    break
+                pages.append(TABLES[name](runs))
+                _deliver(pages[-1], out, as_json)
     except KeyboardInterrupt:  # outside the runs, which see to it themselves
         runs.interrupted = True
     if as_json:
