@@ -46,7 +46,7 @@ def solve(
     reader: Reader,
     method: options.Method = None,
     model: options.Model = None,
-    shots: Annotated[
+    seed_sets: Annotated[
         int,
         typer.Option(
             help="Of the neural method: seed sets to try; the best routes of all."
@@ -129,7 +129,7 @@ def solve(
     given: dict[str, Any] = {
         "method": "neural" if model is not None else method,
         "model": model,
-        "shots": shots,
+        "seed_sets": seed_sets,
         "recentre": recentre,
         "new_locations": new_locations,
         "polish": polish,

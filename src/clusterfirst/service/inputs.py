@@ -47,7 +47,7 @@ OPTION_KEYS = {
     "fleet",
     "polish",
     "model",
-    "shots",
+    "seed_sets",
 }
 Value = TypeVar("Value")
 FindCity = Callable[[str], City]
@@ -284,7 +284,7 @@ def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
     if isinstance(limit, int | float) and limit > limits.seconds:
         rule = f"at most {limits.seconds:g} seconds here"
         check.complain("E402", "options.time_limit", str(limit), rule)
-    for key in ("seed", "iterations", "shots"):
+    for key in ("seed", "iterations", "seed_sets"):
         if key in found and found[key] is not None:
             check.whole(found[key], f"options.{key}")
     for key in ("time_limit",):

@@ -91,7 +91,7 @@ OPTIONS = {
         "time_limit": {"type": "number", "minimum": 0.05},
         "iterations": {"type": "integer", "minimum": 1},
         "seed": {"type": "integer", "minimum": 0},
-        "shots": {"type": "integer", "minimum": 1},
+        "seed_sets": {"type": "integer", "minimum": 1},
         "fleet": {"enum": ["kmin", "best"]},
         "polish": {"type": "boolean"},
     },

@@ -85,7 +85,8 @@ def _decoded(network: Network, instance: Instance, options: SolveOptions) -> Ans
 
 def _side_by_side(options: SolveOptions) -> bool:
     """Whether each instance is one core's work: the network alone, no search."""
-    return options.method == "neural" and options.shots == 1 and not options.polish
+    alone = options.seed_sets == 1 and not options.polish
+    return options.method == "neural" and alone
 
 
 def _answer(instance: Instance, options: SolveOptions) -> Answer:

@@ -1,4 +1,4 @@
-"""The network as a method: what it is asked for, fleet by fleet and shot by shot."""
+"""The network as a method: what it is asked for, by fleets and seed sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clusterfirst.stages.scores import Decoded, Scores, ScoreStream
 from clusterfirst.stages.search_state import SearchState, fleet_limit
 
 MIRRORS = 8
-SHOTS_NOTED = 20  # answers that get a line of their own in the notes
+SETS_NOTED = 20  # answers that get a line of their own in the notes
 
 
 def neural(state: SearchState, options: SolveOptions) -> None:
@@ -47,7 +47,7 @@ def neural(state: SearchState, options: SolveOptions) -> None:
 
 
 def run_network(state: SearchState, settings: NeuralSettings) -> None:
-    """The network's seeds and costs, once per fleet size and shot: no search."""
+    """The network's seeds and costs, once per fleet size and seed set: no search."""
     with state.stage("encode"):
         model = load_model(settings.model or DEFAULT_MODEL)
         borrow = settings.new_locations == "nearest"
@@ -70,33 +70,33 @@ def run_scorer(
     state: SearchState, scorer: NeuralScorer, settings: NeuralSettings
 ) -> None:
     """The same with networks at hand."""
-    stream = _each_shot(state, scorer, settings)
-    if settings.shots == 1:
+    stream = _each_seed_set(state, scorer, settings)
+    if settings.seed_sets == 1:
         run_stream(state, stream, settings.decoding)
         return
     until = state.deadline
-    state.deadline = until.share(settings.shots_before_pool)
+    state.deadline = until.share(settings.sets_before_pool)
     found = run_stream(state, stream, settings.decoding)
     state.deadline = until
     _recombine(state, [one for one in found if math.isfinite(one.cost)])
 
 
 def _recombine(state: SearchState, found: list[Decoded]) -> None:
-    """Offer the best set of routes of all shots; note what each of them brought."""
+    """Offer the best set of routes of all seed sets; note what each of them brought."""
     from clusterfirst.stages.search.pool import recombine
 
-    for number, shot in enumerate(found[:SHOTS_NOTED], start=1):
+    for number, one in enumerate(found[:SETS_NOTED], start=1):
         state.notes.append(
-            f"answer {number} of the shots: cost {shot.cost:.8g}, "
-            f"{len(shot.routes)} routes"
+            f"answer {number} of the seed sets: cost {one.cost:.8g}, "
+            f"{len(one.routes)} routes"
         )
     if not found:
         return
     with state.stage("pool"):
-        answers = [shot.routes.lists() for shot in found]
+        answers = [one.routes.lists() for one in found]
         routes = recombine(state.instance, answers, state.deadline)
         cost = state.offer(Routes.of(routes))
-    best = min(shot.cost for shot in found)
+    best = min(one.cost for one in found)
     state.notes.append(
         f"pool of {sum(map(len, answers))} routes from {len(found)} answers: cost "
         f"{cost:.8g}, the best answer alone {best:.8g}"
@@ -113,16 +113,16 @@ def _mirrored(instance: Instance, number: int) -> Instance:
     return Instance(instance.demands, instance.capacity, coords=points)
 
 
-def _each_shot(
+def _each_seed_set(
     state: SearchState, plain: NeuralScorer, settings: NeuralSettings
 ) -> ScoreStream:
-    """Yield scores for each shot and fleet, and at moved seeds."""
-    # Raw coordinates are not invariant: mirrored copies of the map are other shots.
+    """Yield scores for each seed set and fleet, and at moved seeds."""
+    # Raw coordinates are not invariant: mirrored copies of the map are other seed sets.
     raw = plain.network.config.input == "xy" and state.instance.metric == "euclidean"
-    for shot in range(settings.shots):
+    for number in range(settings.seed_sets):
         scorer = plain
-        if raw and shot % MIRRORS:
-            view = _mirrored(state.instance, shot % MIRRORS)
+        if raw and number % MIRRORS:
+            view = _mirrored(state.instance, number % MIRRORS)
             scorer = NeuralScorer(
                 plain.network, view, threads=settings.threads, scoring=plain.scoring
             )
@@ -130,9 +130,9 @@ def _each_shot(
         request = next(asked)
         while request is not None:
             if isinstance(request, int):
-                noise = settings.shot_noise if shot else 0.0
+                noise = settings.seed_noise if number else 0.0
                 wanted = seeds_for(state.instance, request, settings)
-                scores = scorer(wanted, noise, state.seed + shot)
+                scores = scorer(wanted, noise, state.seed + number)
                 scores = replace(scores, vehicles=request)
             else:
                 scores = scorer.at(request)

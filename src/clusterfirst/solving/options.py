@@ -15,7 +15,7 @@ NEW_LOCATIONS = ("refuse", "nearest")
 AUTO = "auto"  # the method that measurements say is best: first_method.py
 TIME_LIMITS = (0.05, 86_400.0)
 JUDGING = 5e-6  # seconds per customer kept for the judge, on a busy machine
-MOST_SHOTS = 1000
+MOST_SEED_SETS = 1000
 MOST_THREADS = 256
 MOST_MOVES = 100
 
@@ -46,12 +46,12 @@ class NeuralSettings:
 
     decoding: DecodingSettings = DecodingSettings()
     model: str | None = None  # a name or a folder; None: the default model
-    shots: int = 1  # seed sets tried at each fleet size
+    seed_sets: int = 1  # seed sets tried at each fleet size
     moves: int = 2  # times the seeds move to the middles of the routes found
     threads: int | None = None  # None: as many as torch is set to
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
-    shot_noise: float = 0.5  # Gumbel noise on the seed logits after the first shot
-    shots_before_pool: float = 0.7  # of the time; the rest recombines their routes
+    seed_noise: float = 0.5  # Gumbel noise on the seed logits after the first seed set
+    sets_before_pool: float = 0.7  # of the time; the rest recombines their routes
     plan_share: float = 0.3  # of the time left may go into one transport plan
     more_fleets: int = 4  # larger fleets tried in turn if all before failed
     fleet_step: float = 0.03
@@ -89,7 +89,7 @@ class SolveOptions:
         `iterations`; None: all cores that this process may use.
     model
         Weights for the neural method: a name or a folder.
-    shots
+    seed_sets
         Of the neural method: seed sets to try at each fleet size, the first without
         noise; the best set of all their routes is looked for.
     recentre
@@ -109,7 +109,7 @@ class SolveOptions:
     polish: bool = True
     threads: int | None = None
     model: str | None = None
-    shots: int = 1
+    seed_sets: int = 1
     recentre: int = 2
     new_locations: str = "refuse"
 
@@ -140,7 +140,7 @@ class SolveOptions:
         return NeuralSettings(
             self.decoding,
             self.model,
-            self.shots,
+            self.seed_sets,
             self.recentre,
             self.cores,
             self.new_locations,
@@ -153,8 +153,9 @@ class SolveOptions:
         countable = count is None or (_is_whole(count) and 1 <= count <= 10**12)
         seeded = _is_whole(self.seed) and 0 <= self.seed < 2**63
         assigns = self.assign is None or self.assign in ASSIGNMENTS
-        shots = _is_whole(self.shots) and 1 <= self.shots <= MOST_SHOTS
-        shots = shots and (self.shots == 1 or self.method == "neural")
+        sets = _is_whole(self.seed_sets) and 1 <= self.seed_sets <= MOST_SEED_SETS
+        sets = sets and (self.seed_sets == 1 or self.method == "neural")
+        sets_rule = f"1 to {MOST_SEED_SETS}, above 1 for the method neural only"
         moves = _is_whole(self.recentre) and 0 <= self.recentre <= MOST_MOVES
         known = self.new_locations in NEW_LOCATIONS
         threaded = threads is None or (
@@ -169,7 +170,7 @@ class SolveOptions:
             "assign": (assigns, _one_of(ASSIGNMENTS)),
             "fleet": (self.fleet in FLEETS, _one_of(FLEETS)),
             "threads": (threaded, f"1 to {MOST_THREADS}"),
-            "shots": (shots, f"1 to {MOST_SHOTS}, above 1 for the method neural only"),
+            "seed_sets": (sets, sets_rule),
             "recentre": (moves, f"0 to {MOST_MOVES}"),
             "new_locations": (known, _one_of(NEW_LOCATIONS)),
         }

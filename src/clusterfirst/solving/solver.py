@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
-SHOTS_SHARE = 0.5  # of METHOD_SHARE, polish or not, where several shots are asked for
+SEED_SETS_SHARE = 0.5  # of METHOD_SHARE, polish or not, for several seed sets
 LEAST_EACH = 4e-5  # seconds per customer for one round of savings (docs/anytime.md)
 POLISH_LEAST = 2e-5  # seconds per customer; less would go into its preparations
 COUNTED_THREADS = 2  # of the polish with `iterations`: the same on every machine
@@ -151,8 +151,8 @@ def start_clock(state: SearchState, options: SolveOptions) -> Deadline:
         spent = sum(state.seconds.values())
         whole = Deadline.after(limit - spent - 0.01 - JUDGING * customers)
     share = START_SHARE if options.polishes else METHOD_SHARE
-    if options.shots > 1:
-        share = METHOD_SHARE * SHOTS_SHARE
+    if options.seed_sets > 1:
+        share = METHOD_SHARE * SEED_SETS_SHARE
     state.deadline = whole.share(share)
     return whole
 

@@ -1,4 +1,4 @@
-"""Several shots of the neural method: all their routes, and the best set of them."""
+"""Several seed sets of the network: all their routes, and the best set of them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def options(model: Path, **more: object) -> SolveOptions:
     return SolveOptions(**given)  # type: ignore[arg-type]  # test helper
 
 
-def test_shots_are_never_worse_than_one(untrained: Path) -> None:
-    """The first shot is the plain one, each is noted, and the pool beats them all."""
+def test_seed_sets_are_never_worse_than_one(untrained: Path) -> None:
+    """The first one is the plain one, each is noted, and the pool beats them all."""
     plain = solve(DAY, options(untrained, iterations=100))
-    many = solve(DAY, options(untrained, iterations=100, shots=4))
-    *shots, pool = many.notes
-    assert len(shots) == 4 * 2  # both fleet sizes
-    costs = [float(re.findall(r"cost ([\d.e+-]+),", note)[0]) for note in shots]
+    many = solve(DAY, options(untrained, iterations=100, seed_sets=4))
+    *seed_sets, pool = many.notes
+    assert len(seed_sets) == 4 * 2  # both fleet sizes
+    costs = [float(re.findall(r"cost ([\d.e+-]+),", note)[0]) for note in seed_sets]
     assert len(set(costs)) > 2  # noise draws other seed sets
     assert "from 8 answers" in pool
     assert many.verdict.feasible
@@ -52,10 +52,11 @@ def test_shots_are_never_worse_than_one(untrained: Path) -> None:
     assert "pool" in many.seconds
 
 
-def test_shots_are_repeatable(untrained: Path) -> None:
+def test_seed_sets_are_repeatable(untrained: Path) -> None:
     """The same seed gives the same routes and notes."""
     first, second = (
-        solve(DAY, options(untrained, iterations=20, shots=3, seed=7)) for _ in range(2)
+        solve(DAY, options(untrained, iterations=20, seed_sets=3, seed=7))
+        for _ in range(2)
     )
     assert first.solution == second.solution
     assert first.notes == second.notes
@@ -97,7 +98,7 @@ def test_noise_draws_other_seeds() -> None:
     vehicles = 8
     plain = scorer(vehicles).seeds.tolist()
     assert scorer(vehicles, 0.0, 3).seeds.tolist() == plain
-    noise = NeuralSettings().shot_noise
+    noise = NeuralSettings().seed_noise
     drawn = {tuple(scorer(vehicles, noise, s).seeds.tolist()) for s in range(4)}
     assert len(drawn) > 1
 
@@ -110,23 +111,23 @@ def test_coordinates_are_mirrored(tmp_path: Path) -> None:
         assert np.allclose(view.distances, DAY.distances)
         assert (view.demand_units == DAY.demand_units).all()
     save_model(tmp_path / "xy", small_model("xy", SMALL), "# untrained")
-    result = solve(DAY, options(tmp_path / "xy", iterations=100, shots=9))
+    result = solve(DAY, options(tmp_path / "xy", iterations=100, seed_sets=9))
     assert result.verdict.feasible
     assert "from 18 answers" in result.notes[-1]
 
 
-def test_shots_stop_in_time_and_are_polished(untrained: Path) -> None:
+def test_seed_sets_stop_in_time_and_are_polished(untrained: Path) -> None:
     """With a clock and polish the answer is feasible and at least the pool's."""
-    chosen = options(untrained, time_limit=0.5, shots=1000, polish=True)
+    chosen = options(untrained, time_limit=0.5, seed_sets=1000, polish=True)
     result = solve(DAY, chosen)
     assert result.verdict.feasible
     assert sum(result.seconds.values()) < 5.0  # a guard; measured: 0.5 s
     assert len(result.notes) <= 21
 
 
-def test_shots_are_for_the_network_only() -> None:
-    """Other methods refuse more than one shot, and no shot is no answer."""
-    with pytest.raises(InputError, match="shots"):
-        SolveOptions(method="sweep", shots=2)
-    with pytest.raises(InputError, match="shots"):
-        SolveOptions(method="neural", shots=0)
+def test_seed_sets_are_for_the_network_only() -> None:
+    """Other methods refuse more than one seed set, and none is no answer."""
+    with pytest.raises(InputError, match="seed_sets"):
+        SolveOptions(method="sweep", seed_sets=2)
+    with pytest.raises(InputError, match="seed_sets"):
+        SolveOptions(method="neural", seed_sets=0)
