@@ -250,7 +250,7 @@ class Plans:
         request = {**row.request, "move": {k: move[k] for k in ("customer", "route")}}
         child, document = self._row(instance, request, "moved", row.id)
         status = (
-            f"moved by hand: {move['customer']}, {move['price']:+.6g} {instance.unit}"
+            f"moved by hand: {move['customer']}, {move['price']:+.4g} {instance.unit}"
         )
         answer = {
             **row.answer,

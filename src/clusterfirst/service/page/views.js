@@ -146,7 +146,7 @@ export function whyView(state, act) {
   const unit = why.unit;
   return h("div", { class: "stack" },
     h("h2", {}, `Stop ${why.customer} `, h("span", { class: "muted", text: `· demand ${plain(why.demand)}` })),
-    why.sentences.map((sentence) => h("p", { text: sentence })),
+    why.sentences.filter((s) => !s.startsWith("The others")).map((s) => h("p", { text: s })), // the table has them
     offerTable(state, [...why.others, { route: null, price: why.alone, fits: true }].sort((a, b) => b.fits - a.fits || a.price - b.price), unit, (r) => act.move(why.customer, r), "Move"),
     h("button", { onclick: () => act.remove(why.customer), text: "Take this order out" }));
 }
