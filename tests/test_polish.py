@@ -17,6 +17,7 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.options import SolveOptions
 from clusterfirst.stages.kernel_cache import CacheIndex
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.annealing import anneal, make_plan
@@ -420,3 +421,10 @@ def test_temperature_falls() -> None:
         assert sum(map(schedule.ends_fall, range(schedule.rounds))) == falls
     assert many.temperature(0.0) == PolishSettings().hot
     assert many.temperature(0.05 + 1e-9) == pytest.approx(PolishSettings().hot_again)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 257, 1.5, True])
+def test_threads_out_of_range_are_refused(threads: object) -> None:
+    """1 to 256 threads, whole numbers; anything else is one sentence with a code."""
+    with pytest.raises(InputError, match=r"E404 threads: .*1 to 256"):
+        SolveOptions(threads=threads)  # type: ignore[arg-type]
