@@ -29,6 +29,7 @@ from clusterfirst.files import write_city
 from clusterfirst.problem.city import City
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_city
+from clusterfirst.problem.solution import Solution, judge
 
 FITTED = 60
 LONG = 60  # times the effort of a quick plan, for what a quote is compared with
@@ -160,9 +161,15 @@ def true_price(whole: Instance, customer: int) -> float:
         demands=full.demands[:-1], coords=full.coords[:-1], ids=full.ids[:-1]
     )
     with_it = quick_plan(full, 0, LONG)
-    without = improved(small, _passed_by(with_it, last), 1, LONG)
-    cost = min(without.cost, quick_plan(small, 2, LONG).cost)
-    return max(0.0, with_it.cost - cost)
+    without = min(
+        improved(small, _passed_by(with_it, last), 1, LONG),
+        quick_plan(small, 2, LONG),
+        key=lambda plan: plan.cost,
+    )
+    again = improved(full, [*without.routes, [last]], 3, LONG)
+    best = min(with_it, again, key=lambda plan: plan.cost)
+    spared = judge(small, Solution(_passed_by(best, last))).cost
+    return best.cost - min(without.cost, spared)
 
 
 def _passed_by(plan: Plan, customer: int) -> list[list[int]]:

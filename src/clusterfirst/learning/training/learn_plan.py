@@ -62,8 +62,13 @@ class LearnSettings:
     @property
     def labels(self) -> int:
         """Labels that fit their share of the time."""
-        seconds = LABELLING * 3600 * self.hours
+        seconds = labelling_seconds(self)
         return max(LEAST_LABELS, int(self.workers * seconds / self.label_seconds))
+
+
+def labelling_seconds(settings: LearnSettings) -> float:
+    """What labels may take."""
+    return LABELLING * 3600 * settings.hours
 
 
 def open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from clusterfirst.learning.training.exporting import (
 )
 from clusterfirst.learning.training.learn_plan import (
     LearnSettings,
+    labelling_seconds,
     open_plan,
     shortened,
     steps_that_fit,
@@ -84,6 +85,7 @@ from clusterfirst.solving.solver import SolveOptions, solve
 LABEL_SEED = 1  # days to learn from; validation has a seed of its own
 HELD_BACK, HELD_SHARE = 30, 0.2  # past days to judge by: so many, or this share
 LEAST_DAYS = 4  # of validation
+PILOT = 16  # labels that show how many fit
 REFERENCES = 0.1  # of the time, at most, for the references of the validation days
 POLISH_SECONDS = 0.3  # of which the card tells
 
@@ -179,8 +181,8 @@ def _stages(
             out / "psi",
             on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
         )
-    listener.say(f"2/4 {last['labels']} labels of {settings.customers} customers")
-    pool = _labels(source, settings, out, (last["labels"], listener))
+    pool = _labels(source, settings, out, order)
+    write_json(out / "plan.json", plan)
     validation = _validation(source, settings, out, listener)
     model = replace(
         settings.train.model,
@@ -217,18 +219,30 @@ def _start(settings: LearnSettings, out: Path, plan: dict[str, Any]) -> Start | 
 
 
 def _labels(
-    source: _Days, settings: LearnSettings, out: Path, order: tuple[int, Listener]
+    source: _Days,
+    settings: LearnSettings,
+    out: Path,
+    order: tuple[dict[str, Any], Listener],
 ) -> LabelPool:
-    """Make the ordered number of labels and read them."""
-    count, listener = order
+    """Make the labels of a round, as many as the first few show to fit; read them."""
+    plan, listener = order
+    last = plan["rounds"][-1]
     options = LabelOptions(
         customers=0 if source.customers else settings.customers,
-        count=count,
+        count=min(PILOT, last["labels"]),
         seconds=settings.label_seconds,
         workers=settings.workers,
     )
-    label(source.source, out / "labels", options, _shown(listener, "labels"))
-    return LabelPool.of_set(read_labels(out / "labels"))
+    folder, show = out / "labels", _shown(listener, "labels")
+    first = label(source.source, folder, options)
+    if first.made and "label_rate" not in plan:  # what labels take in fact
+        plan["label_rate"] = first.rate
+    if "label_rate" in plan:
+        fitting = int(plan["label_rate"] * labelling_seconds(settings))
+        last["labels"] = max(options.count, min(last["labels"], fitting))
+    listener.say(f"2/4 {last['labels']} labels of {settings.customers} customers")
+    label(source.source, folder, replace(options, count=last["labels"]), show)
+    return LabelPool.of_set(read_labels(folder))
 
 
 def _shown(listener: Listener, what: str) -> Callable[[LabelProgress], None]:
