@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clusterfirst.problem.changes import pairs_kept
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.errors import NotFoundInTimeError
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.limited import Kept
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import Keeping, search_limited
@@ -184,3 +186,22 @@ def test_a_move_price_keeps_orders_at_home() -> None:
         judge(day, Solution(found.values(), found.keys()))
         stayed.append(sum(home[c] == v for v, route in found.items() for c in route))
     assert stayed[0] < stayed[1] < stayed[2]
+
+
+def test_yesterdays_plan_is_kept_for_a_price() -> None:
+    """With a tenth of the customers new, a price keeps nearly all pairs together."""
+    rng = np.random.default_rng(2)
+    points = rng.random((111, 2))
+    demands = np.r_[0, rng.integers(1, 10, 110)]
+    before = Instance(demands[:101], 50, coords=points[:101])
+    plan = solve(before, SolveOptions(iterations=300, threads=1)).solution
+    rows = np.r_[0, 11:111]
+    today = Instance(demands[rows], 50, coords=points[rows])
+    known = [[c - 10 for c in route if c > 10] for route in plan.routes]
+    kept = Kept(Solution(known), 0.5)
+    result = solve(today, SolveOptions(iterations=3000), keep=kept)
+    assert result.verdict.feasible
+    assert pairs_kept(known, result.solution.routes) > 0.9
+    assert "changed vehicle" in result.notes[-1]
+    free = solve(today, SolveOptions(iterations=300, threads=1))
+    assert result.verdict.cost < 1.25 * free.verdict.cost

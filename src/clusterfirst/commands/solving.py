@@ -99,6 +99,16 @@ def solve(
             "made worse.",
         ),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Yesterday's plan: customers stay with their vehicle."
+        ),
+    ] = None,
+    move_price: Annotated[
+        float | None,
+        typer.Option(help="With --keep: the length that moving a customer must save."),
+    ] = None,
     out: Annotated[
         list[Path] | None,
         typer.Option(
@@ -142,12 +152,13 @@ def solve(
     }
     settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})
     sources = expand(files)
-    read = [path for path in (*sources, warm_start) if path is not None]
+    read = [path for path in (*sources, warm_start, keep) if path is not None]
     outputs = Outputs(
         [*read, *reader.files.paths, *folders_read(reader.city_name, model)], overwrite
     )
     answers = Answers(out or [], outputs, as_json, json_lines, len(sources) > 1)
-    job = _Job(reader, settings, answers, warm_start)
+    price = _move_price(keep, move_price, warm_start)
+    job = _Job(reader, settings, answers, warm_start, keep, price)
     job.plan(sources)
     try:
         for source in with_progress(sources, describe=lambda path: path.name):
@@ -155,6 +166,22 @@ def solve(
     except KeyboardInterrupt:
         answers.code = 130
     return answers.close()
+
+
+def _move_price(
+    keep: Path | None, price: float | None, warm_start: Path | None
+) -> float:
+    """The price of --keep, which goes with a plan and without another start."""
+    if (keep is None) != (price is None):
+        rule = "--keep and --move-price go together"
+        raise InputError(Problem("E404", "--keep", str(keep or price), rule))
+    if keep is not None and warm_start is not None:
+        rule = "the plan that is kept is the start; leave --warm-start out"
+        raise InputError(Problem("E404", "--keep", str(keep), rule))
+    if price is not None and not 0 <= price < float("inf"):
+        rule = "a length of at least 0 is needed"
+        raise InputError(Problem("E404", "--move-price", str(price), rule))
+    return price or 0.0
 
 
 def _refuse_contradictions(
@@ -176,6 +203,8 @@ class _Job:
     settings: SolveOptions
     answers: Answers
     warm_start: Path | None
+    keep: Path | None = None
+    move_price: float = 0.0
     sets: dict[Path, list[Instance]] = field(default_factory=dict)  # read by `plan`
 
     def plan(self, sources: Sequence[Path]) -> None:
@@ -198,9 +227,11 @@ class _Job:
         try:
             instances = self.sets.pop(source, None) or self.reader.instances(source)
             self.answers.expect(instances)
-            if self.warm_start is not None and self.answers.several:
-                rule = "routes to start from go with one instance"
-                where, got = "--warm-start", str(self.warm_start)
+            other = self.warm_start or self.keep
+            if other is not None and self.answers.several:
+                rule = "routes to start from or to keep go with one instance"
+                where = "--warm-start" if self.warm_start else "--keep"
+                got = str(other)
                 raise InputError(Problem("E404", where, got, rule))
         except ClusterfirstError as error:
             self.answers.add_error(source, error)
@@ -232,6 +263,12 @@ class _Job:
         start = None
         if self.warm_start is not None:
             start, _ = self.reader.solution(self.warm_start, instance, strangers=True)
+        kept = None
+        if self.keep is not None:
+            from clusterfirst.solving.limited import Kept
+
+            plan, _ = self.reader.solution(self.keep, instance, strangers=True)
+            kept = Kept(plan, self.move_price)
         began = 0.0
 
         def improved(cost: float, routes: Routes) -> None:
@@ -252,6 +289,7 @@ class _Job:
             on_improvement=improved if self.answers.as_lines else None,
             on_progress=_iterations_left(self.settings.iterations),
             start=None if start is None else start.routes,
+            keep=kept,
         )
         return replace(result, startup=startup + result.startup)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from clusterfirst.files.solutions import route_names
+from clusterfirst.problem.changes import changes_between
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints, members_of
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
@@ -25,11 +28,19 @@ from clusterfirst.solving.result import Result
 from clusterfirst.solving.staying import reasons_to_stay
 from clusterfirst.solving.warming import warm_up
 from clusterfirst.stages.routes import Routes
-from clusterfirst.stages.search.constrained import Routing, search_limited
+from clusterfirst.stages.search.constrained import Keeping, Routing, search_limited
 from clusterfirst.stages.search.polish import PolishSettings, polish
 from clusterfirst.stages.search_state import SearchState
 
 RELAXED_SHARE = 0.35  # of the time for the plain search, where limits may not bind
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Another plan, yesterday's, and the price of each order on another vehicle."""
+
+    plan: Solution
+    move_price: float
 
 
 def solve_limited(
@@ -37,6 +48,7 @@ def solve_limited(
     options: SolveOptions,
     on_improvement: Callable[[float, Routes], None] | None = None,
     start: Sequence[Sequence[int]] | None = None,
+    keep: Kept | None = None,
 ) -> Result:
     """Plan routes that keep every limit; see `solve`."""
     if options.is_peer:
@@ -66,7 +78,7 @@ def solve_limited(
 
     interrupted = False
     try:
-        found = _search(form, options, deadline, start, improved)
+        found = _search(form, options, deadline, keep or start, improved)
     except KeyboardInterrupt:
         if not best:
             raise
@@ -74,6 +86,10 @@ def solve_limited(
     solution = _solution(instance, form, found)
     seconds = {"search": time.perf_counter() - begin}
     result = _judged(instance, solution, options, seconds, interrupted)
+    if keep is not None:
+        names = route_names(instance, keep.plan)
+        changes = changes_between(keep.plan.routes, solution.routes, names)
+        result.notes.append(f"kept from the other plan: {changes}")
     result.seconds["judge"] = time.perf_counter() - begin - seconds["search"]
     object.__setattr__(result, "startup", startup)
     return result
@@ -83,20 +99,46 @@ def _search(
     form: Canonical,
     options: SolveOptions,
     deadline: Deadline,
-    start: Sequence[Sequence[int]] | None,
+    start: Kept | Sequence[Sequence[int]] | None,
     improved: Callable[[Routing], None],
 ) -> Routing:
     day = form.instance
     if not day.num_customers:
         return {}
+    settings = PolishSettings(options.seed, options.iterations, 1)
+    if isinstance(start, Kept):
+        routing, keeping = _at_home(form, start)
+        return search_limited(
+            day, routing, settings, deadline, keeping=keeping, on_improvement=improved
+        )
     if start is not None:
         known = [[c for c in r if 1 <= c <= day.num_customers] for r in start]
         routes = form.from_given([list(dict.fromkeys(r)) for r in known])
     else:
         routes = _relaxed(day, options, deadline)
-    settings = PolishSettings(options.seed, options.iterations, 1)
     given = fitting(day, routes)
     return search_limited(day, given, settings, deadline, on_improvement=improved)
+
+
+def _at_home(form: Canonical, kept: Kept) -> tuple[Routing, Keeping]:
+    """Today's customers where they were, as far as each route keeps its limits."""
+    day, asked = form.instance, form.instance.constraints
+    assert asked is not None
+    free = day.replace(constraints=asked.replace(allow_unserved=True))
+    place = np.argsort(form.order).tolist()
+    home: dict[int, int] = {}
+    routing: Routing = {}
+    drives = kept.plan.vehicles or range(len(kept.plan.routes))
+    for vehicle, route in zip(drives, kept.plan.routes, strict=True):
+        if not 0 <= vehicle < asked.fleet.size or vehicle in routing:
+            continue
+        rows = [place[c] for c in route if 1 <= c <= day.num_customers]
+        rows = [c for c in dict.fromkeys(rows) if c not in home]
+        home |= dict.fromkeys(rows, vehicle)
+        broken = judge(free, Solution([rows], [vehicle])).violations if rows else ()
+        if rows and {problem.code for problem in broken} <= {"E825", "E828"}:
+            routing[vehicle] = rows
+    return routing, Keeping(home, kept.move_price)
 
 
 def _relaxed(day: Instance, options: SolveOptions, deadline: Deadline) -> Routes:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
@@ -38,6 +39,9 @@ from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.repair import repair_routes
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import TourSettings, improve
+
+if TYPE_CHECKING:
+    from clusterfirst.solving.limited import Kept
 
 __all__ = [
     "ASSIGNMENTS",
@@ -71,21 +75,26 @@ def solve(
     on_improvement: Callable[[float, Routes], None] | None = None,
     on_progress: Callable[[str, float], None] | None = None,
     start: Sequence[Sequence[int]] | None = None,
+    keep: Kept | None = None,
 ) -> Result:
     """Plan routes; always a feasible answer that the judge accepted, or an error.
 
     `on_improvement` is called with (cost, routes) whenever the answer gets better,
     `on_progress` with the name of a stage and the share of its iterations done.
     `start` may be anybody's routes, yesterday's for example: they are repaired, a note
-    says how and at what cost, and the answer is never worse. Raises InfeasibleError
+    says how and at what cost, and the answer is never worse. `keep` is another plan:
+    customers stay with their vehicle unless moving them saves more than its price.
+    Raises InfeasibleError
     when no solution exists (proven, in words) and NotFoundInTimeError when none was
     found. Ctrl-C returns the best answer so far, marked as interrupted.
     """
     instance.require_feasible()
-    if instance.constraints is not None or not instance.symmetric:
+    if keep or instance.constraints is not None or not instance.symmetric:
         from clusterfirst.solving.limited import solve_limited
 
-        return solve_limited(instance, options or SolveOptions(), on_improvement, start)
+        return solve_limited(
+            instance, options or SolveOptions(), on_improvement, start, keep
+        )
     form = canonical(instance)
     options, why_not = with_method(form.instance, options or SolveOptions())
     state = new_state(form, options)
