@@ -32,7 +32,7 @@ from clusterfirst.problem.sampling import sample_city
 from clusterfirst.problem.solution import Solution, judge
 
 FITTED = 60
-LONG = 60  # times the effort of a quick plan, for what a quote is compared with
+LONG = 30  # times the effort of a quick plan, for what a quote is compared with
 
 
 def belem(data: Path) -> History:
@@ -111,7 +111,7 @@ def quote_speed(history: History) -> None:
         quoter.expected(row + 1 if row + 1 not in half.city_rows else row + 2, 3)
 
 
-def quotes(history: History, days: int = 8, each: int = 4, ends: int = 40) -> None:
+def quotes(history: History, days: int = 6, each: int = 4, ends: int = 20) -> None:
     """Quotes at half of a day against what the order adds to the whole day.
 
     The halves are random: Belem's orders have no time of day.
