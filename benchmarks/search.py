@@ -8,7 +8,7 @@
 
 One thread; seconds are CPU seconds of this process, the savings start included, so that
 a busy machine changes little. Public sets and peers are read from CLUSTERFIRST_DATA and
-are for reporting only: constants are chosen on the drawn maps (LOG.md).
+are for reporting only: constants are chosen on the drawn maps (log/).
 """
 
 from __future__ import annotations

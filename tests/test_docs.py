@@ -86,3 +86,16 @@ def test_numbers_are_those_of_the_stored_results() -> None:
         assert numbers.filled(text) == text, page
         blocks += len(numbers.BLOCK.findall(text))
     assert blocks >= len(numbers.pages()) - 1
+
+
+def test_the_index_of_the_log_names_every_entry() -> None:
+    """`python log/index.py` changes nothing, and every entry begins with its title."""
+    spec = importlib.util.spec_from_file_location("index", ROOT / "log" / "index.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / "log" / "README.md").read_text(encoding="utf-8")
+    assert text == module.index()
+    for entry in (ROOT / "log").glob("20*.md"):
+        assert entry.read_text(encoding="utf-8").startswith("# "), entry.name

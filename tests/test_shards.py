@@ -134,7 +134,7 @@ def test_a_kill_at_every_system_call_loses_nothing_acknowledged(
 def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     """A writer killed again and again: every record it reported is there, once.
 
-    `CLUSTERFIRST_KILLS` sets the number of kills (LOG.md has a run with 200).
+    `CLUSTERFIRST_KILLS` sets the number of kills (log/ has a run with 200).
     """
     rng = random.Random(7)
     bodies = [rng.randbytes(rng.randrange(300)) for _ in range(10_000)]

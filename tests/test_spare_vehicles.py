@@ -167,7 +167,7 @@ def test_who_gets_seeds_to_spare() -> None:
 
 
 def test_a_large_full_map_is_served_by_few_vehicles() -> None:
-    """As many seeds as vehicles left whole quarters of it without (LOG.md)."""
+    """As many seeds as vehicles left whole quarters of it without (log/)."""
     day = large_day(3000)
     fewest = fleets(day, DecodingSettings())[0]
     options = SolveOptions(method="neural", polish=False, iterations=1)

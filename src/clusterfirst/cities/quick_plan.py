@@ -1,7 +1,7 @@
 """Routes of a likely day in milliseconds: savings, then a short polish, no clock.
 
 At N = 100 this takes 13 ms of one core and is 0.6 % above a long polish; the network in
-batches takes 31 to 67 ms and is 3 to 4 % above (Belem, LOG.md). Numbers follow from the
+batches takes 31 to 67 ms and is 3 to 4 % above (Belem, log/). Numbers follow from the
 day and the seed alone, so that many days can be compared and planned anywhere.
 """
 
@@ -16,7 +16,7 @@ from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.search.polish import PolishSettings, polish
 
 Routes = list[list[int]]
-ITERATIONS_EACH = 5  # of the polish, per customer; LOG.md has what more of them bring
+ITERATIONS_EACH = 5  # of the polish, per customer; log/ has what more of them bring
 
 
 @dataclass(frozen=True)

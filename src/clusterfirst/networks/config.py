@@ -122,7 +122,7 @@ def _check(values: dict[str, Any]) -> None:
 
 PAPER = ModelConfig()
 # Four heads and narrow layers: a fifth more passes per second than eight heads and a
-# feed-forward width of 512 at 3 + 3 layers, which cost as much (LOG.md). Neighbour
+# feed-forward width of 512 at 3 + 3 layers, which cost as much (log/). Neighbour
 # lists hold 1.5 routes, but never fewer than the paper's 20 nodes (its appendix).
 GENERAL = ModelConfig(
     input="relative",

@@ -22,12 +22,12 @@ THREADS_FROM = 2000  # customers from which products use more than one thread
 # A model without the pair head scores every customer at every seed. Above so many cells
 # (N = 6,000 at ten customers a route) only the best seeds of each customer go on to the
 # assignment, in a fifth of the time and half the memory. Routes are as short, but where
-# many customers look alike to the network (LOG.md).
+# many customers look alike to the network (log/).
 MOST_CELLS = 4_000_000
 BEST_SEEDS = 96
 # Of a detour, in units of the spacing, in the cost of a customer at a seed. Imitation
 # says which vehicle is likely, not how much a mistake costs: where several are about as
-# likely, as in long routes, the shortest detour should decide (LOG.md). Only at
+# likely, as in long routes, the shortest detour should decide (log/). Only at
 # decoding: the pair head sees detours and could learn to take them back (not tried).
 DETOUR_WEIGHT = 0.01
 
@@ -120,7 +120,7 @@ def on_threads(count: int | None) -> Iterator[None]:
     """Let matrix products use so many threads inside; None leaves them alone.
 
     A thread too many waits at every product for a core that others are using: with one
-    of two cores busy, N = 100 took 2.2 s on two threads and 0.15 s on one (LOG.md).
+    of two cores busy, N = 100 took 2.2 s on two threads and 0.15 s on one (log/).
     """
     if count is None:
         yield

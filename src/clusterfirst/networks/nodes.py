@@ -17,7 +17,7 @@ from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 Float32 = npt.NDArray[np.float32]
 NODE_FEATURES = 11
 # Typical value and spread of each feature over the training world. Without them all
-# nodes look alike to a fresh network (cosine 0.99 between hidden vectors, LOG.md).
+# nodes look alike to a fresh network (cosine 0.99 between hidden vectors, log/).
 NODE_CENTRE = (0.6, 0.58, 0.4, 0.66, 0.68, 0.4, 0.0, 0.8, 0.43, 0.94, 0.63)
 NODE_SPREAD = (0.18, 0.22, 0.3, 0.28, 0.2, 0.2, 1.0, 0.2, 0.1, 0.06, 0.1)
 SPACING_NEIGHBOURS = 5  # the unit of length is the mean distance to this many

@@ -2,7 +2,7 @@
 
 The network's answer is worth most to the search after it, but takes longest: it is
 taken where one decoding is done in the share of the time that is the start's, savings
-where that is, Fisher-Jaikumar otherwise. The table that decided it is in LOG.md
+where that is, Fisher-Jaikumar otherwise. The table that decided it is in log/
 (2026-11-18): validation instances of 100 to 5000 customers, paired.
 """
 
@@ -17,7 +17,7 @@ START_SHARE = 0.15  # of the time is the start's, if a search follows
 NETWORK_SECONDS = 0.01, 1e-4  # of one decoding on one core: at least, and per customer
 SAVINGS_SECONDS = 0.0, 3e-5
 # First temperatures of the search where they differ from its own: a hotter one melts
-# what the network built, a cooler one keeps its mistakes (LOG.md).
+# what the network built, a cooler one keeps its mistakes (log/).
 HOT = {"neural": 0.3}
 NETWORK_FROM = 30  # customers; below, any start is as good
 

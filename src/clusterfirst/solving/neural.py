@@ -33,7 +33,7 @@ def neural(state: SearchState, options: SolveOptions) -> None:
     """The network as a method of `solve`.
 
     Where a search follows, it makes the start: quick assignments cost 0.1 to 0.3 % of
-    its length and save a fifth of its time (LOG.md), and what is strange about the
+    its length and save a fifth of its time (log/), and what is strange about the
     instance matters less.
     """
     settings = options.neural
@@ -143,7 +143,7 @@ def _each_seed_set(
 def scoring_of(instance: Instance, settings: NeuralSettings) -> Scoring:
     """The candidates of a model are chosen for the fast assignment, not for HiGHS.
 
-    Full vehicles often cannot be filled from the forty nearest seeds (LOG.md).
+    Full vehicles often cannot be filled from the forty nearest seeds (log/).
     """
     decoding = settings.decoding
     cells = instance.num_customers * instance.min_vehicles
@@ -171,7 +171,7 @@ def requests(instance: Instance, settings: NeuralSettings) -> Requests:
 
     It is sent what was decoded and what became of it. A decoded seed between two routes
     was a mistake, which scoring again at the middles of the routes it led to repairs;
-    middles beat the far ends that the networks decode (LOG.md). Where few large
+    middles beat the far ends that the networks decode (log/). Where few large
     customers fill the vehicles no assignment may exist near K_min: then the fleet grows
     until one does, unless as few vehicles as possible were asked for.
     """

@@ -58,7 +58,7 @@ class NeuralSettings:
     few_forced: float = 0.002  # of the customers; a fleet that forces more is too small
     worth_moving: float = 0.03  # routes longer by this share are not tried further
     # More seeds than vehicles from so many customers on, so that every quarter of a map
-    # has enough: N = 500 gains nothing, N = 100 loses half a point (LOG.md).
+    # has enough: N = 500 gains nothing, N = 100 loses half a point (log/).
     spare: tuple[tuple[int, float], ...] = ((1000, 0.09), (2000, 0.2))
 
 

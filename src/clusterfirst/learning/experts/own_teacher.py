@@ -1,7 +1,7 @@
 """Our own polish as a teacher: for many customers it needs a fraction of HGS's time.
 
 At 500 customers a second of it ends 1.2 % above the reference where HGS ends 4 %
-(LOG.md), so large labels, from which most training examples are cut, cost less.
+(log/), so large labels, from which most training examples are cut, cost less.
 """
 
 from __future__ import annotations

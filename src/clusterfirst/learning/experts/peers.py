@@ -169,7 +169,7 @@ def _run_ortools(call: WholeNumbers) -> list[list[int]]:
     model.AddDimension(load, 0, call.capacity, True, "load")
     parameters = solver.DefaultRoutingSearchParameters()
     first, search = enums.FirstSolutionStrategy, enums.LocalSearchMetaheuristic
-    # Ahead of savings, and no worse than parallel insertion on average (LOG.md).
+    # Ahead of savings, and no worse than parallel insertion on average (log/).
     parameters.first_solution_strategy = first.PATH_CHEAPEST_ARC
     parameters.local_search_metaheuristic = search.GUIDED_LOCAL_SEARCH
     if call.settings.seconds is None:

@@ -27,7 +27,7 @@ from clusterfirst.problem.sampling import generator
 LARGE = 150  # customers; above that labels are drawn with a share of their own
 # Customers; larger labels are always cut into parts of at most this. With 400 the
 # general model got worse at N = 1000 with 50 customers per route, though it saw parts
-# of such days (LOG.md).
+# of such days (log/).
 LARGEST = 1000
 TRIES = 4  # draws of which the one most like the first is taken
 # The first process also takes the step of the optimiser, while its helpers wait: with

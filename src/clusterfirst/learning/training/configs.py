@@ -33,7 +33,7 @@ _PAPER = TrainConfig(
 # Steps are a default for two cores; `clusterfirst train` takes another number.
 _OURS = TrainConfig(model=CONFIGS["city-one-layer"], steps=20_000)
 # A quarter of the batches comes from large labels, so that routes far from each other
-# are seen together. Muon needs 0.7 of AdamW's steps (LOG.md).
+# are seen together. Muon needs 0.7 of AdamW's steps (log/).
 _RELATIVE = replace(
     _OURS,
     model=CONFIGS["general"],

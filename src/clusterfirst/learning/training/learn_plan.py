@@ -22,10 +22,10 @@ from clusterfirst.networks.trainable.embed import SETTINGS, EmbedSettings
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
 
-SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (LOG.md)
+SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (log/)
 LEAST_LABELS = 16
 TIMED_STEPS = 3
-# A full rate makes the general weights forget more than a city's days teach (LOG.md).
+# A full rate makes the general weights forget more than a city's days teach (log/).
 GENTLE_RATE = 3e-4
 # Shares of the time; the rest validates. A later round trains for what Psi took.
 PRETRAINING, LABELLING, TRAINING_TIME = 0.15, 0.30, 0.50

@@ -34,10 +34,10 @@ from clusterfirst.problem.sampling import generator
 
 BoolArray = npt.NDArray[np.bool_]
 
-BLOCK = 64  # locations whose attention is computed together; measured, see LOG.md
+BLOCK = 64  # locations whose attention is computed together; measured, see log/
 MAX_LOCATIONS = 30_000  # the targets are a full float32 table: 3.6 GB there
 # What goes through at once bounds the memory, and small is fast: arrays above 32 MB
-# are fetched from and given back to the system each time (measured 1.5x, LOG.md).
+# are fetched from and given back to the system each time (measured 1.5x, log/).
 TOKENS_AT_ONCE = 6_000  # locations x maskings in the encoder
 ENTRIES_AT_ONCE = 2**22  # hidden locations x locations in the heads
 
@@ -83,7 +83,7 @@ SETTINGS = {
     # As printed: 8 maskings a step, 10,000 steps, linear decay over all of them.
     "paper": EmbedSettings(),
     # Ours, for two cores: one masking a step (equal seconds give an equal or better
-    # table, LOG.md), the full rate until the held-out error is flat, then the same
+    # table, log/), the full rate until the held-out error is flat, then the same
     # linear decay.
     "default": EmbedSettings(maskings=1, epochs=1500, cooldown=750, patience=300),
 }

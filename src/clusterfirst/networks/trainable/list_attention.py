@@ -120,7 +120,7 @@ def _send_back(
 
 
 # One simple loop per stage and block of tokens: faster than all of it in one loop,
-# above all on the way back (LOG.md). What is given as (array, k) are the rows
+# above all on the way back (log/). What is given as (array, k) are the rows
 # array[:, k].
 
 

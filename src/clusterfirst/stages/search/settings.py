@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PolishSettings:
-    """When to stop, and how to search; the measurements behind it are in LOG.md.
+    """When to stop, and how to search; the measurements behind it are in log/.
 
     `iterations` per thread (rounded up to `chunk`) end the search, repeatably. An
     iteration is a hundred small steps and, on average, `ruins` large ones.
