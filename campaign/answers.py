@@ -170,7 +170,7 @@ def options_for(rng: random.Random) -> SolveOptions:
         polish=rng.random() < 0.2,
         threads=rng.choice([1, 1, 1, 2]),
         model=rng.choice(MODELS) if neural else None,
-        shots=rng.choice([1, 1, 1, 2]) if neural else 1,
+        seed_sets=rng.choice([1, 1, 1, 2]) if neural else 1,
         recentre=rng.choice([0, 1, 2]),
         new_locations="nearest",
     )
