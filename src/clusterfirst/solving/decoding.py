@@ -38,7 +38,8 @@ def fisher_jaikumar(state: SearchState, options: SolveOptions) -> None:
     settings = replace(options.decoding, rounds=SEARCH_ROUNDS)
     rng = np.random.default_rng(settings.seed)
     sizes = fleets(state.instance, settings)
-    run_stream(state, stream(state.instance, sizes, rng), settings)
+    scores = stream(state.instance, sizes, rng, state.deadline)
+    run_stream(state, scores, settings)
 
 
 def fleets(instance: Instance, settings: DecodingSettings) -> list[int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
+from clusterfirst.problem.clock import NEVER, Deadline
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.moved_seeds import centres
 from clusterfirst.stages.scores import Scores, ScoreStream
@@ -25,12 +26,19 @@ RESIZE = 0.1  # chance that a shake adds a seed, and that it takes one away
 SHAKE = 5  # most neighbouring seeds that are moved together
 SHAKE_REACH = 12  # nearest customers a moved seed may go to
 MANY = 20_000  # customers above which seeds are taken along a curve
+PIECE = 5_000  # customers whose nearest seeds are found between two looks at the clock
 
 
 def fisher_jaikumar(
-    instance: Instance, fleets: list[int], rng: np.random.Generator
+    instance: Instance,
+    fleets: list[int],
+    rng: np.random.Generator,
+    deadline: Deadline = NEVER,
 ) -> ScoreStream:
-    """Yield scores for promising seeds for ever; learn from what became of them."""
+    """Yield scores for promising seeds for ever; learn from what became of them.
+
+    TimeUpError ends the stream where the deadline passes within a score.
+    """
     map_ = _Map(instance)
     limit = instance.num_customers if instance.vehicles is None else instance.vehicles
     best, best_seeds = None, None
@@ -51,7 +59,7 @@ def fisher_jaikumar(
         turn += 1
         here, stale = np.inf, 0
         while stale < PATIENCE:
-            found = yield Scores(seeds, *insertion_costs(instance, seeds))
+            found = yield Scores(seeds, *insertion_costs(instance, seeds, deadline))
             failed = found is None or len(found.routes) > len(seeds)
             if failed and len(seeds) <= min(fleets) < limit:
                 # Too tight to fill so few vehicles: do not lose time there again.
@@ -71,7 +79,7 @@ def fisher_jaikumar(
 
 
 def insertion_costs(
-    instance: Instance, seeds: IntArray
+    instance: Instance, seeds: IntArray, deadline: Deadline = NEVER
 ) -> tuple[FloatArray, IntArray | None]:
     """d(0,i) + d(i,s) - d(0,s): detour of customer i on the way to seed s and back.
 
@@ -79,15 +87,25 @@ def insertion_costs(
     """
     n, k = instance.num_customers, len(seeds)
     rows = np.arange(1, n + 1)
-    out = instance.lengths(0, rows)[:, None]
     if n * k <= DENSE_CELLS or k <= CANDIDATES:
-        there = instance.lengths(rows[:, None], seeds[None, :])
-        return out + there - instance.lengths(0, seeds)[None, :], None
+        return _detours(instance, rows, seeds[None, :]), None
     plane = instance.plane
-    _, near = cKDTree(plane[seeds]).query(plane[1:], k=CANDIDATES)
-    near = np.sort(near.astype(np.int64), axis=1)
-    there = instance.lengths(rows[:, None], seeds[near])
-    return out + there - instance.lengths(0, seeds[near]), near
+    tree = cKDTree(plane[seeds])
+    cost, candidates = np.empty((n, CANDIDATES)), np.empty((n, CANDIDATES), np.int64)
+    for first in range(0, n, PIECE):
+        deadline.look()
+        some = rows[first : first + PIECE]
+        _, near = tree.query(plane[some], k=CANDIDATES)
+        near = np.sort(near.astype(np.int64), axis=1)
+        candidates[some - 1] = near
+        cost[some - 1] = _detours(instance, some, seeds[near])
+    return cost, candidates
+
+
+def _detours(instance: Instance, rows: IntArray, seeds: IntArray) -> FloatArray:
+    """Of customers (n,) at their seeds (n, C), or at the same (1, C)."""
+    there = instance.lengths(rows[:, None], seeds)
+    return instance.lengths(0, rows)[:, None] + there - instance.lengths(0, seeds)
 
 
 class _Map:
