@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.clock import NEVER, Deadline, TimeUpError
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.assignment.mip import BinaryProgram, MipSettings, solve_binary
 from clusterfirst.stages.classical.sweep import angular_order, reach, sweep
@@ -28,6 +28,7 @@ from clusterfirst.stages.tours.routing import QUICK, improve
 TWISTS = (0.0, 0.35, -0.35, 0.8, -0.8)  # radians from the depot to the rim
 RINGS = (0.2, 0.3, 0.45, 0.6)  # shares of the customers that count as near
 JITTER = 0.5  # disturbance of the angle, in mean petal widths
+PIECE = 2000  # positions whose petals are made between two looks at the clock
 MAX_WORK = 3e8  # insertion steps; beyond it petals are too long and a sweep is made
 POOL_SHARE = 0.6  # of the time goes into the pool, the rest into choosing
 ORDERS = 40  # orders tried when no clock and no iterations say otherwise
@@ -58,7 +59,10 @@ def petal(state: SearchState) -> None:
         if endless and turn >= ORDERS:
             break
         parts = _parts(instance, turn, rng)
-        routes = [route for part in parts for route in _ring(state, part)]
+        try:
+            routes = [route for part in parts for route in _ring(state, part)]
+        except TimeUpError:
+            break
         pool.update((tuple(sorted(route.tolist())), route) for route in routes)
         state.offer(Routes.of(routes))
         state.end_round()
@@ -101,7 +105,7 @@ def _ring(state: SearchState, order: IntArray) -> Routes:
     """
     instance = state.instance
     with state.stage("petals"):
-        table = petal_lengths(instance, order)
+        table = petal_lengths(instance, order, state.deadline)
     twice = np.concatenate([order, order])
     n, widest = table.shape
     units = int(instance.demand_units[order].sum())
@@ -110,7 +114,7 @@ def _ring(state: SearchState, order: IntArray) -> Routes:
     charge = 0.0
     for _ in range(12):
         with state.stage("petals"):
-            cuts = _shortest_ring(table + charge, min(widest, n))
+            cuts = _shortest_ring(table + charge, min(widest, n), state.deadline)
         if len(cuts) <= fewest + spare:
             break
         charge = max(2 * charge, 0.05 * float(table[:, 0].mean()))
@@ -121,10 +125,12 @@ def _ring(state: SearchState, order: IntArray) -> Routes:
         return improve(instance, rows, True, QUICK, state.deadline)
 
 
-def petal_lengths(instance: Instance, order: IntArray) -> FloatArray:
+def petal_lengths(
+    instance: Instance, order: IntArray, deadline: Deadline = NEVER
+) -> FloatArray:
     """Estimated tour length [i, w] of the w + 1 customers from position i on.
 
-    Infinite where they do not fit in one vehicle.
+    Infinite where they do not fit in one vehicle. TimeUpError when time is up.
     """
     counts = reach(instance.demand_units[order], instance.capacity_units)
     widest = int(counts.max())
@@ -132,19 +138,25 @@ def petal_lengths(instance: Instance, order: IntArray) -> FloatArray:
     ahead = twice[np.arange(len(order))[:, None] + np.arange(widest)[None, :]]
     band = instance.lengths(ahead, order[:, None])
     lengths, after = np.full(band.shape, np.inf), np.empty(widest, dtype=np.int64)
-    _insert_all(band, instance.lengths(0, order), counts, after, lengths)
+    out = instance.lengths(0, order)
+    for begin in range(0, len(order), PIECE):
+        deadline.look()
+        some = range(begin, min(begin + PIECE, len(order)))
+        _insert_all((some.start, some.stop), band, out, counts, after, lengths)
     return lengths
 
 
 @kernel
-def _insert_all(band: Any, out: Any, counts: Any, after: Any, lengths: Any) -> None:
+def _insert_all(
+    some: Any, band: Any, out: Any, counts: Any, after: Any, lengths: Any
+) -> None:
     """Tour length of each stretch, customers inserted in turn where cheapest.
 
-    band[i, w] is the distance from position i to position i + w, out[i] that from
-    the depot to i.
+    `some` are the first and the end of the positions to begin at. band[i, w] is the
+    distance from position i to position i + w, out[i] that from the depot to i.
     """
     n = len(band)
-    for i in range(n):
+    for i in range(some[0], some[1]):
         first, total = 0, 2.0 * out[i]  # the route as a chain of offsets, -1 ends it
         after[0] = -1
         lengths[i, 0] = total
@@ -182,39 +194,43 @@ def _insert_all(band: Any, out: Any, counts: Any, after: Any, lengths: Any) -> N
             lengths[i, w] = total
 
 
-def _shortest_ring(table: FloatArray, starts: int) -> IntArray:
-    """First positions of the stretches of the cheapest partition of the circle."""
+def _shortest_ring(table: FloatArray, starts: int, deadline: Deadline) -> IntArray:
+    """First positions of the stretches of the cheapest partition of the circle.
+
+    Where time is up, of the starts tried until then; TimeUpError if there is none.
+    """
     n = len(table)
-    came, best_came = np.zeros((2, n + 1), dtype=np.int64)
-    start = _find_ring(table, starts, np.empty(n + 1), came, best_came)
+    value, came = np.empty(n + 1), np.zeros(n + 1, dtype=np.int64)
+    best, best_start, best_came = np.inf, 0, came
+    deadline.look()
+    for start in range(starts):
+        if start and deadline.passed():
+            break
+        total = _ring_from(table, start, best, value, came)
+        if total < best:
+            best, best_start, best_came = total, start, came.copy()
     cuts, at = [], n
     while at > 0:  # each stretch begins before it ends
         at = int(best_came[at])
-        cuts.append(start + at)
+        cuts.append(best_start + at)
     return np.array(cuts[::-1])
 
 
 @kernel
-def _find_ring(table: Any, starts: int, value: Any, came: Any, best_came: Any) -> int:
-    """Shortest paths round the circle from each start; return that of the best."""
+def _ring_from(table: Any, start: int, best: float, value: Any, came: Any) -> float:
+    """Shortest path round the circle from a start; no further than the best one."""
     n, widest = table.shape
-    best_total, best_start = np.inf, 0
-    for start in range(starts):
-        value[:] = np.inf
-        value[0] = 0.0
-        for a in range(n):
-            if value[a] == np.inf or value[a] >= best_total:
-                continue
-            for w in range(min(widest, n - a)):
-                longer = value[a] + table[(start + a) % n, w]
-                if longer < value[a + w + 1]:
-                    value[a + w + 1] = longer
-                    came[a + w + 1] = a
-        if value[n] < best_total:
-            best_total, best_start = float(value[n]), start
-            for a in range(n + 1):
-                best_came[a] = came[a]
-    return best_start
+    value[:] = np.inf
+    value[0] = 0.0
+    for a in range(n):
+        if value[a] == np.inf or value[a] >= best:
+            continue
+        for w in range(min(widest, n - a)):
+            longer = value[a] + table[(start + a) % n, w]
+            if longer < value[a + w + 1]:
+                value[a + w + 1] = longer
+                came[a + w + 1] = a
+    return float(value[n])
 
 
 def _cover(state: SearchState, pool: list[IntArray]) -> Routes | None:

@@ -71,11 +71,15 @@ def near_pairs(instance: Instance, most: int, deadline: Deadline) -> IntArray | 
         if deadline.passed():
             return None
     near = np.concatenate(parts)
+    if deadline.passed():
+        return None
     own = np.repeat(np.arange(1, n + 1), near.shape[1])
     both = np.column_stack(
         [np.minimum(own, near.ravel()), np.maximum(own, near.ravel())]
     )
     both = both[both[:, 0] < both[:, 1]]
+    if deadline.passed():
+        return None
     keys = np.unique(both[:, 0] * (n + 1) + both[:, 1])
     return np.column_stack([keys // (n + 1), keys % (n + 1)])
 
