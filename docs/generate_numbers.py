@@ -87,7 +87,7 @@ def with_search(arguments: str) -> str:
     words = ", ".join(f"`{line['method']}` {_value(line):.2f} %" for line in ranked)
     return (
         f"- {table['title']}, {limit} s on {table['cores']} cores, above "
-        f"{table['result']['references']}: {words}."
+        f"{table['result']['references']}: {words} ({_when(table)})."
     )
 
 
@@ -102,7 +102,8 @@ def search_free(arguments: str) -> str:
         paper = _papers(name)
         beside = f" (the paper {paper})" if paper else ""
         parts.append(f"{table['title']} {_value(line):.2f} %{beside}")
-    return f"- One shot, no search, `{model}`: {'; '.join(parts)}."
+    when = _when(_stored("alone", names[-1]))
+    return f"- One shot, no search, `{model}`: {'; '.join(parts)} ({when})."
 
 
 MAKERS: dict[str, Callable[[str], str]] = {
@@ -121,6 +122,11 @@ def _stored(kind: str, name: str) -> dict[str, Any]:
 def _line(table: dict[str, Any], method: str) -> dict[str, Any] | None:
     lines = table["result"]["lines"]
     return next((line for line in lines if line["method"] == method), None)
+
+
+def _when(table: dict[str, Any]) -> str:
+    """Day and commit of a measurement: the code may have changed since."""
+    return f"{table['date'][:10]}, {table['commit'].rstrip('+')}"
 
 
 def _value(line: dict[str, Any]) -> float:
