@@ -100,3 +100,12 @@ def test_a_refused_bench_leaves_nothing(tmp_path: Path, capsys: Capture) -> None
     assert run("bench", tmp_path / "nowhere", "--methods", "sweep", "--out", out) == 2
     problem_of(capsys)
     assert not out.exists()
+
+
+def test_a_second_service_of_a_folder_is_refused(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """It would run again what the first has under way."""
+    with locked(tmp_path), in_time(60):
+        assert run("serve", "--data", tmp_path, "--workers", "1") == 2
+    assert "E723" in problem_of(capsys)

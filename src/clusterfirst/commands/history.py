@@ -36,7 +36,7 @@ def add_days(
 
     _require_own(folder)
     history, new = add(folder, _tables(orders))
-    say(f"added {new} days to {folder}")
+    say(f"added {new} {'day' if new == 1 else 'days'} to {folder}")
     for name, text in lines(facts(history)).items():
         emit(f"{name:<10} {text}")
     return 0

@@ -58,6 +58,7 @@ def serve(
     except ImportError as error:
         rule = "it is not installed: pip install 'clusterfirst[serve]'"
         raise InputError(Problem("E422", "serve", error.name or "", rule)) from error
+    from clusterfirst.files.lock import locked
     from clusterfirst.service.settings import (
         ServiceLimits,
         ServiceSettings,
@@ -72,17 +73,19 @@ def serve(
     limits = ServiceLimits(max_bytes, max_customers, max_seconds, max_queue, keep_days)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     count = workers or cores or os.cpu_count() or 1
-    app = create_app(ServiceSettings(data, count, token, limits))
-    say(f"clusterfirst: http://{host}:{port}/ with {count} workers; Ctrl-C ends it")
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=5,
-    )
+    # Two services would each run again what the other has under way.
+    with locked(data):
+        app = create_app(ServiceSettings(data, count, token, limits))
+        say(f"clusterfirst: http://{host}:{port}/ with {count} workers; Ctrl-C ends it")
+        uvicorn.run(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
     return 0
 
 
