@@ -130,7 +130,7 @@ def cross(
         return
     if r == s:
         accept(tours, memory, delta, r, r)
-        _reverse(data, tours, u, v)
+        reverse(data, tours, u, v)
         return
     note(data, tours, r)
     note(data, tours, s)
@@ -138,7 +138,7 @@ def cross(
     total = tours.load[r] + tours.load[s]
     if load <= data.capacity and total - load <= data.capacity:
         accept(tours, memory, delta, r, s)
-        _join_heads(data, tours, u, v)
+        join_heads(data, tours, u, v)
 
 
 @inlined
@@ -157,11 +157,11 @@ def cross_tails(
     load = tours.upto[u] + tours.load[s] - tours.upto[y]
     if load <= data.capacity and total - load <= data.capacity:
         accept(tours, memory, delta, r, s)
-        _swap_tails(data, tours, u, v)
+        swap_tails(data, tours, u, v)
 
 
 @inner
-def _swap_tails(data: Any, tours: Any, u: int, v: int) -> None:
+def swap_tails(data: Any, tours: Any, u: int, v: int) -> None:
     """Exchange what follows u with v and what follows it; v may be a depot."""
     n = len(data.demands) - 1
     r, s = route_of(tours, u), route_of(tours, v)
@@ -186,7 +186,7 @@ def _swap_tails(data: Any, tours: Any, u: int, v: int) -> None:
 
 
 @inner
-def _join_heads(data: Any, tours: Any, u: int, v: int) -> None:
+def join_heads(data: Any, tours: Any, u: int, v: int) -> None:
     """Let the way to u go on backwards from v, and join what followed the two."""
     n = len(data.demands) - 1
     r, s = route_of(tours, u), route_of(tours, v)
@@ -216,7 +216,7 @@ def _join_heads(data: Any, tours: Any, u: int, v: int) -> None:
 
 
 @inner
-def _reverse(data: Any, tours: Any, u: int, v: int) -> None:
+def reverse(data: Any, tours: Any, u: int, v: int) -> None:
     """Turn round what lies between two edges u -> and v -> of a route.
 
     Either of the two pieces will do, the one with the depot too: the shorter one.
@@ -312,7 +312,7 @@ def open_route(data: Any, tours: Any, memory: Any, u: int, allowed: float) -> No
     for s in range(len(tours.size)):
         if tours.size[s] == 0:
             accept(tours, memory, delta, route_of(tours, u), s)
-            _swap_tails(data, tours, u, depot + s)
+            swap_tails(data, tours, u, depot + s)
             return
 
 
