@@ -31,6 +31,7 @@ from typing import Any
 
 from clusterfirst.evidence.bench.compare import with_ablation
 from clusterfirst.evidence.bench.run import ONCE, Method
+from clusterfirst.evidence.bench.sets import data_folder
 from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.networks.model_folder import shipped
 from machine import ROOT, facts
@@ -73,6 +74,7 @@ class Table:
     one_core: Part | None = None  # with search on one core too, against HGS and PyVRP
     alone: int | None = None  # instances of the networks' own table, if more than free
     references: str = ""  # where the set has none of its own
+    published: str = ""  # costs that others measured, under the data folder
     peers: tuple[str, ...] = PEERS
     starts: tuple[str, ...] = ()  # further starts of the polish
     whole: bool = False  # the set is never longer than what is asked for
@@ -120,7 +122,31 @@ TABLES = (
         whole=True,
     ),
     Table(
-        "X", "X, the half at hand (50 of 100)", Part(50, (1.0,)), Part(50, (0.3, 1.0))
+        "X",
+        "X, the half at hand (50 of 100)",
+        Part(50, (1.0,)),
+        Part(50, (0.3, 1.0)),
+        one_core=Part(50, (0.2, 1.0, 10.0)),
+        published="peers/x.csv",
+    ),
+    Table(
+        "xl",
+        "XL, 16 of 100, N = 1,140 to 9,362",
+        Part(16, (10.0,)),
+        Part(16, (10.0,)),
+        one_core=Part(16, (10.0,)),
+        published="peers/xl.csv",
+        peers=("hgs",),
+        whole=True,
+    ),
+    Table(
+        "ghent2",
+        "Ghent2, N = 11,000",
+        Part(1, (10.0,)),
+        Part(1, (10.0, 60.0)),
+        one_core=Part(1, (10.0, 60.0)),
+        peers=("hgs",),
+        whole=True,
     ),
     Table(
         "clustered-10000",
@@ -219,7 +245,17 @@ def words(table: Table, kind: str, out: Path) -> list[str]:
         kept = kept_references(table)
         given = str(kept.relative_to(ROOT)) if kept.exists() else table.references
         command += ["--references", given]
+    if published := others(table) if kind in SEARCHES else None:
+        command += ["--published", str(published)]
     return [*command, "--out", str(out / kind / table.name)]
+
+
+def others(table: Table) -> Path | None:
+    """Costs that others measured, where the data folder has them."""
+    folder = data_folder(None)
+    if not table.published or folder is None:
+        return None
+    return path if (path := folder / table.published).exists() else None
 
 
 def kept_references(table: Table) -> Path:

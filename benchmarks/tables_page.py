@@ -164,7 +164,7 @@ def rows(table: Stored, others: Sequence[dict[str, Any]]) -> str:
     limits = sorted({line["limit"] for line in lines})
     by_method: dict[str, dict[float, Line]] = {}
     for line in lines:
-        by_method.setdefault(line["method"], {})[line["limit"]] = line
+        by_method.setdefault(_name(line), {})[line["limit"]] = line
     head = "".join(f" gap % in {limit:g} s | took |" for limit in limits)
     out = [f"| method |{head} solved | vehicles |"]
     out.append("|---|" + "---:|---:|" * len(limits) + "---:|---:|")
@@ -200,6 +200,15 @@ def spread(mean: dict[str, Any]) -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _name(line: Line) -> str:
+    """A method; what somebody else measured is marked so."""
+    return f"{line['method']} (published)" if _published(line) else line["method"]
+
+
+def _published(line: Line) -> bool:
+    return bool(line.get("published"))
 
 
 def _gap(line: Line) -> float:
@@ -266,13 +275,13 @@ def duels(table: Stored) -> list[str]:
     lines = [line for line in table["result"]["lines"] if line["gap"]["count"]]
     for limit in sorted({line["limit"] for line in lines}):
         here = [line for line in lines if line["limit"] == limit]
-        theirs = [line for line in here if line["method"] in PEERS]
-        ours = [line for line in here if line["method"] not in PEERS]
+        theirs = [line for line in here if _published(line) or line["method"] in PEERS]
+        ours = [line for line in here if line not in theirs]
         if theirs and ours:
             a, b = min(ours, key=_gap), min(theirs, key=_gap)
             out.append(
                 f"| {table['name']} | {limit:g} | `{a['method']}` | "
-                f"{spread(a['gap'])} | `{b['method']}` | {spread(b['gap'])} | "
+                f"{spread(a['gap'])} | `{_name(b)}` | {spread(b['gap'])} | "
                 f"{outcome(a['gap'], b['gap'])} |"
             )
     return out

@@ -11,13 +11,16 @@ import pytest
 
 from benches import made_row, small_set
 from clusterfirst.evidence.bench import compare as bench_module
+from clusterfirst.evidence.bench.lines import Mean
+from clusterfirst.evidence.bench.plot import gap_against_seconds
+from clusterfirst.evidence.bench.published import read_published
 from clusterfirst.evidence.bench.report import (
-    Mean,
     document,
     make_report,
     table,
     write_report,
 )
+from clusterfirst.problem.errors import InputError
 
 
 def test_the_interval_is_students() -> None:
@@ -104,3 +107,76 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
     strict = json.loads(summary.read_text(), parse_constant=pytest.fail)
     assert strict == document(report)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+PEERS = """method,seconds,instance,cost,measured
+savant,1.0,day-0,9.0,0.8
+savant,1.0,day-1,21.0,0.8
+savant,1.0,elsewhere,5,0.8
+search-free pointer,1,day-0,12,
+"""
+
+
+def test_what_others_measured_stands_beside_ours(tmp_path: Path) -> None:
+    """Marked, under the heading its first word says, never mixed with runs of ours."""
+    days = small_set(2, day0=10.0, day1=20.0)
+    path = tmp_path / "peers.csv"
+    path.write_text(PEERS)
+    rows = read_published(path, days)
+    assert [(row.instance, row.cost, row.seconds) for row in rows] == [
+        ("day-0", 9.0, 0.8),
+        ("day-1", 21.0, 0.8),
+        ("day-0", 12.0, 1.0),
+    ]
+    ours = made_row(days.cases[0], "savant", 11.0)
+    report = make_report(days, bench_module.BenchResult([*rows, ours]))
+    gaps = {(line.name, line.search): line.gap.value for line in report.lines}
+    assert gaps == {
+        ("search-free pointer (published)", False): pytest.approx(20.0),
+        ("savant (published)", True): pytest.approx(-2.5),
+        ("savant", False): pytest.approx(10.0),
+    }
+    text = table(report)
+    assert "somebody else measured" in text
+    assert "nan" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("savant,1.0,day-0,8", "second cost"),
+        ("savant,1.0,day-1,nan", "above 0"),
+        ("savant,soon,day-1,8", "above 0"),
+        (",1,day-1,8", "empty"),
+        ("savant,1", "empty"),
+    ],
+)
+def test_wrong_tables_of_others_get_a_sentence(
+    tmp_path: Path, line: str, rule: str
+) -> None:
+    """With the line; so do a table without columns and one of another set."""
+    path = tmp_path / "peers.csv"
+    path.write_text(f"method,seconds,instance,cost\nsavant,1.0,day-0,9\n{line}\n")
+    with pytest.raises(InputError, match=rule) as refused:
+        read_published(path, small_set(2))
+    assert "line 3" in str(refused.value)
+    path.write_text("method,cost\na,1\n")
+    with pytest.raises(InputError, match="columns"):
+        read_published(path, small_set(2))
+    path.write_text("method,seconds,instance,cost\na,1,elsewhere,9\n")
+    with pytest.raises(InputError, match="none of its instances"):
+        read_published(path, small_set(2))
+
+
+def test_one_outlier_does_not_flatten_a_plot() -> None:
+    """The axis ends above most lines; the outlier keeps its figure as an arrow."""
+    days = small_set(1, day0=100.0)
+    costs = {"hgs": 101.0, "pyvrp": 102.0, "vroom": 103.0, "ortools": 150.0}
+    rows = [made_row(days.cases[0], name, cost) for name, cost in costs.items()]
+    report = make_report(days, bench_module.BenchResult(rows))
+    (axes,) = gap_against_seconds("set", "somebody", report.lines).axes
+    assert 3.0 < axes.get_ylim()[1] < 10.0
+    assert [text.get_text() for text in axes.texts] == ["50 %"]
+    few = [line for line in report.lines if line.method != "ortools"]
+    (axes,) = gap_against_seconds("set", "somebody", few).axes
+    assert not axes.texts

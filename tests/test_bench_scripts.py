@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -197,3 +199,32 @@ def test_the_page_in_the_docs_is_that_of_the_stored_results(
     body = text.partition(page.BEGIN)[2].partition(page.END)[0].strip()
     stored = page.read_results([table.name for table in tables.TABLES])
     assert body == "\n\n".join(page.page(stored, page.read_published()))
+
+
+FAKE = """#!/usr/bin/env python3
+import sys
+words = dict(zip(sys.argv[1:-1], sys.argv[2:]))
+{body}
+"""
+ANSWERS = {  # what each program writes of the routes 1 2 and 3, in its own format
+    "savant": 'open(words["--sol"], "w")'
+    '.write("#CWSOL 1\\ninst 0 i 3 9 7.5 2\\n1 2\\n3\\n")',
+    "filo2": 'open(words["--outpath"] + "i_seed-0.vrp.sol", "w")'
+    '.write("Route #1: 1 2\\nRoute #2: 3\\nCost 7\\n")',
+    "lkh": 'par = dict(l.split(" = ") for l in open(sys.argv[1]))\n'
+    'open(par["MTSP_SOLUTION_FILE"].strip(), "w").write("i, Cost: 0_7\\n'
+    "The tours traveled by the 3 salesmen are:\\n1 2 3 1 (#2)  Cost: 5\\n"
+    '1 4 1 (#1)  Cost: 2\\n1 1 (#0)  Cost: 0\\n")',
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_arena_reads_what_each_program_writes(name: str, tmp_path: Path) -> None:
+    """Routes come out as .sol, whatever the format and numbering was."""
+    program, found = tmp_path / name, tmp_path / "out.sol"
+    program.write_text(FAKE.format(body=ANSWERS[name]))
+    program.chmod(0o755)
+    arena = ROOT / "examples" / "arena.py"
+    words = [sys.executable, str(arena), name, str(program), str(tmp_path / "i.vrp")]
+    subprocess.run([*words, str(found), "0.1", "0"], check=True)
+    assert found.read_text() == "Route #1: 1 2\nRoute #2: 3\n"

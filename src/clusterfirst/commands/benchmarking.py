@@ -29,7 +29,7 @@ Sets = Annotated[
         metavar="SET",
         help="Folders of .vrp files (with .sol references), .npz or .txt sets, or "
         "names: city-100/200/500/1000, lehd200, lehd500, X, xml100, belem, "
-        "leuven1, cvrp100, cvrp1000, tam1000 ...",
+        "leuven1, ghent2, xl, cvrp100, cvrp1000, tam1000 ...",
     ),
 ]
 Methods = Annotated[
@@ -57,6 +57,13 @@ References = Annotated[
         "with instance and cost; by default the set's own."
     ),
 ]
+Published = Annotated[
+    Path | None,
+    typer.Option(
+        help="Costs that somebody else measured, as rows marked so: a CSV file with "
+        "method, seconds, instance and cost."
+    ),
+]
 EngineName = Annotated[
     str,
     typer.Option(
@@ -76,6 +83,7 @@ def bench(
     ] = None,
     cores: Cores = 1,
     references: References = None,
+    published: Published = None,
     model: Annotated[
         str | None, typer.Option(help="Weights of neural: a name or a folder.")
     ] = None,
@@ -128,7 +136,8 @@ def bench(
         found = Found([own])
     else:
         found = _open(sets or [], _request(instances, data, rounding))
-    return _compare_all(found, wanted, references, out, as_json=as_json)
+    beside = Beside(references, published)
+    return _compare_all(found, wanted, beside, out, as_json=as_json)
 
 
 def _request(
@@ -153,10 +162,18 @@ class Found:
     not_here: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Costs from elsewhere: what gaps are against, and rows of others."""
+
+    references: str | None
+    published: Path | None
+
+
 def _compare_all(
     found: Found,
     wanted: BenchOptions,
-    references: str | None,
+    beside: Beside,
     out: Path,
     *,
     as_json: bool,
@@ -171,7 +188,7 @@ def _compare_all(
     try:
         with locked(out):  # two comparisons in one folder would run everything twice
             for part in found.sets:
-                reports.append(_compare(part, references, wanted, rows))
+                reports.append(_compare(part, beside, wanted, rows))
                 if not as_json:
                     emit(table(reports[-1]))
     except KeyboardInterrupt:
@@ -187,18 +204,23 @@ def _compare_all(
 
 
 def _compare(
-    bench_set: BenchSet, references: str | None, wanted: BenchOptions, rows: RowsFile
+    bench_set: BenchSet, beside: Beside, wanted: BenchOptions, rows: RowsFile
 ) -> Report:
     """Run one set, print its table and write its files."""
     from clusterfirst.evidence.bench.compare import bench as run_bench
+    from clusterfirst.evidence.bench.published import read_published
     from clusterfirst.evidence.bench.report import make_report, write_report
     from clusterfirst.evidence.bench.sets import with_references
 
-    if references is not None:
-        say(f"{bench_set.name}: references {references} ...")
+    others = []
+    if beside.published is not None:
+        others = read_published(beside.published, bench_set)
+    if beside.references is not None:
+        say(f"{bench_set.name}: references {beside.references} ...")
         told = _by_time(lambda done, total: f"reference {done} of {total}")
-        bench_set = with_references(bench_set, references, told)
+        bench_set = with_references(bench_set, beside.references, told)
     result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
+    result.rows += others
     report = make_report(bench_set, result)
     paths = write_report(rows.path.parent, f"{bench_set.name}-{wanted.cores}", report)
     say(f"wrote {', '.join(str(path) for path in paths)}")

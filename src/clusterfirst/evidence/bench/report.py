@@ -9,73 +9,20 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clusterfirst.evidence.bench.compare import BenchResult
-from clusterfirst.evidence.bench.rows import Row
+from clusterfirst.evidence.bench.lines import LABEL, LATE, Line, Mean
+from clusterfirst.evidence.bench.plot import gap_against_seconds
+from clusterfirst.evidence.bench.rows import PUBLISHED, Row
 from clusterfirst.evidence.bench.run import Method
 from clusterfirst.evidence.bench.sets import BenchSet
 from clusterfirst.files import write_json, write_text
 from clusterfirst.files.atomic import make_folder
-from clusterfirst.files.picture import FAINT, PALETTE, write_figure
+from clusterfirst.files.picture import write_figure
+from clusterfirst.learning.experts.outside import is_search_free
 
-if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
-    from matplotlib.figure import Figure
-
-LABEL = 38  # characters of a method in the table; commands can be long
-LATE = 1.2  # times its limit: a method that took longer is marked
 BEST_FOUND = "the best answer of this comparison"
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean over instances and half the width of its 95 % interval (t)."""
-
-    value: float
-    half: float
-    count: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Mean:
-        """Mean over instances; the interval needs two of them."""
-        if not values:
-            return cls(math.nan, math.nan, 0)
-        if len(values) < 2:
-            return cls(values[0], math.nan, 1)
-        from scipy.special import stdtrit
-
-        quantile = float(stdtrit(len(values) - 1, 0.975))
-        error = statistics.stdev(values) / math.sqrt(len(values))
-        return cls(statistics.fmean(values), quantile * error, len(values))
-
-    def __str__(self) -> str:
-        if not self.count:
-            return "-"
-        half = "" if math.isnan(self.half) else f" ± {self.half:.2f}"
-        return f"{self.value:.2f}{half}"
-
-
-@dataclass(frozen=True)
-class Line:
-    """One method at one time limit, over all instances and seeds."""
-
-    method: str
-    model: str
-    search: bool
-    limit: float
-    gap: Mean  # per cent above the reference, over the instances that were solved
-    solved: float  # share of the runs
-    vehicles: float
-    seconds: float
-    slowest: float
-    startup: float
-    gflops: float  # median beside these runs
-    runs: int
-
-    @property
-    def late(self) -> bool:
-        """Whether it took clearly more time than it was allowed."""
-        return self.seconds > LATE * self.limit
 
 
 @dataclass(frozen=True)
@@ -116,13 +63,13 @@ def make_report(bench_set: BenchSet, result: BenchResult) -> Report:
             least = references[row.digest]
             references[row.digest] = row.cost if least is None else min(least, row.cost)
     gaps = _gaps(rows, {digest: cost for digest, cost in references.items() if cost})
-    groups: dict[tuple[str, float], list[Row]] = {}
+    groups: dict[tuple[str, float, bool], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.method, row.limit), []).append(row)
+        groups.setdefault(_group(row), []).append(row)
     lines = [_line(group, gaps) for group in groups.values()]
     lines.sort(key=lambda line: (line.search, line.limit, line.gap.value))
     rates = sorted(row.gflops for row in rows if row.gflops > 0) or [0.0]
-    cores = {row.cores for row in rows} or {0}
+    cores = {row.cores for row in rows if row.engine != PUBLISHED} or {0}
     count = len(bench_set.cases)
     return Report(
         title=f"{bench_set.name}, {count} instance{'s' if count > 1 else ''}, "
@@ -142,52 +89,67 @@ def _reasons(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-Gaps = dict[tuple[str, float, str], float]
+Group = tuple[str, float, bool]  # method, limit, whether somebody else measured it
+Gaps = dict[tuple[Group, str], float]
+
+
+def _group(row: Row) -> Group:
+    return row.method, row.limit, row.engine == PUBLISHED
 
 
 def _gaps(rows: Sequence[Row], references: dict[str, float]) -> Gaps:
-    """Per cent above the reference by method, limit and instance, mean over seeds."""
-    found: dict[tuple[str, float, str], list[float]] = {}
+    """Per cent above the reference by line and instance, mean over seeds."""
+    found: dict[tuple[Group, str], list[float]] = {}
     for row in rows:
         if row.cost is not None and row.digest in references:
             gap = 100 * (row.cost / references[row.digest] - 1)
-            found.setdefault((row.method, row.limit, row.digest), []).append(gap)
+            found.setdefault((_group(row), row.digest), []).append(gap)
     return {key: statistics.fmean(values) for key, values in found.items()}
 
 
 def _line(rows: Sequence[Row], gaps: Gaps) -> Line:
-    method, limit = rows[0].method, rows[0].limit
+    group = _group(rows[0])
+    method, limit, published = group
     solved = [row for row in rows if row.cost is not None]
-    digests = dict.fromkeys(row.digest for row in solved)
-    known = [(method, limit, digest) for digest in digests]
+    known = [(group, digest) for digest in dict.fromkeys(row.digest for row in solved)]
     rates = [row.gflops for row in rows if row.gflops > 0]
     return Line(
         method=method,
         model=rows[0].model,
-        search=Method.of(method).searches,
+        search=_searches(method, published=published),
         limit=limit,
         gap=Mean.of([gaps[key] for key in known if key in gaps]),
         solved=len(solved) / len(rows),
-        vehicles=_mean([float(row.vehicles or 0) for row in solved]),
+        vehicles=_mean([float(row.vehicles) for row in solved if row.vehicles]),
         seconds=_mean([row.seconds for row in rows]),
         slowest=max(row.seconds for row in rows),
         startup=_mean([row.startup for row in rows]),
         gflops=statistics.median(rates) if rates else math.nan,
         runs=len(rows),
+        published=published,
     )
+
+
+def _searches(method: str, *, published: bool) -> bool:
+    """What others measured searches, unless its name says otherwise."""
+    if published:
+        return not is_search_free(method)
+    return Method.of(method).searches
 
 
 def _mean(values: Sequence[float]) -> float:
     return statistics.fmean(values) if values else math.nan
 
 
-def _shares(groups: dict[tuple[str, float], list[Row]], gaps: Gaps) -> list[Share]:
+def _shares(groups: dict[Group, list[Row]], gaps: Gaps) -> list[Share]:
     """What the network itself gains, instance by instance."""
     found = []
-    for (method, limit), rows in groups.items():
-        for twin in Method.of(method).twins:
+    for group, rows in groups.items():
+        method, limit, published = group
+        for twin in () if published else Method.of(method).twins:
             digests = dict.fromkeys(row.digest for row in rows)
-            pairs = [((method, limit, d), (twin, limit, d)) for d in digests]
+            other = (twin, limit, False)
+            pairs = [((group, d), (other, d)) for d in digests]
             points = [gaps[a] - gaps[b] for a, b in pairs if a in gaps and b in gaps]
             if points:
                 found.append(Share(method, twin, limit, Mean.of(points)))
@@ -240,24 +202,26 @@ def table(report: Report) -> str:
             f"! took more than {LATE:g} times its limit: compare it at the seconds it "
             "took (HGS counts CPU time, which a busy machine stretches)"
         )
+    if any(line.published for line in report.lines):
+        out.append("(published): costs that somebody else measured, not run here")
     out += [f"not run: {name}: {why}" for name, why in report.not_run.items()]
     out += [f"no answer: {reason}" for reason in report.reasons]
     return "\n".join(out) + "\n"
 
 
 def _text(line: Line) -> str:
-    name = line.method
+    name = line.name
     if len(name) > LABEL - 1:
         name = name[: LABEL - 4] + "..."
     cells = (
         f"{line.limit:g}",
         str(line.gap),
         f"{line.solved:.0%}",
-        f"{line.vehicles:.1f}",
+        "-" if math.isnan(line.vehicles) else f"{line.vehicles:.1f}",
         f"{line.seconds:.2f}{'!' if line.late else ''}",
         f"{line.slowest:.2f}",
         f"{line.startup:.1f}",
-        f"{line.gflops:.1f}",
+        "-" if math.isnan(line.gflops) else f"{line.gflops:.1f}",
     )
     padded = zip(cells, COLUMNS[1:], strict=True)
     return f"{name:<{LABEL}}" + "".join(
@@ -275,7 +239,10 @@ def write_report(folder: Path, name: str, report: Report) -> list[Path]:
     write_text(paths[0], table(report))
     write_text(paths[1], _csv(report.rows))
     write_json(paths[2], document(report))
-    write_figure(paths[3], lambda: _figure(report))
+    write_figure(
+        paths[3],
+        lambda: gap_against_seconds(report.title, report.references, report.lines),
+    )
     return paths
 
 
@@ -312,37 +279,3 @@ def _csv(rows: Sequence[Row]) -> str:
     writer.writeheader()
     writer.writerows(asdict(row) for row in rows)
     return stream.getvalue()
-
-
-def _figure(report: Report) -> Figure:
-    """Gap against measured seconds; dashed lines are search-free."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 5), layout="constrained")
-    axes = figure.add_subplot()
-    methods = list(dict.fromkeys(line.method for line in report.lines))
-    for number, method in enumerate(methods):
-        lines = [
-            line for line in report.lines if line.method == method and line.gap.count
-        ]
-        if not lines:
-            continue
-        lines.sort(key=lambda line: line.seconds)
-        axes.errorbar(
-            [line.seconds for line in lines],
-            [line.gap.value for line in lines],
-            yerr=[0 if math.isnan(line.gap.half) else line.gap.half for line in lines],
-            color=PALETTE[number % len(PALETTE)],
-            linestyle="-" if lines[0].search else "--",
-            marker="o" if lines[0].search else "s",
-            markersize=4,
-            capsize=2,
-            label=method if len(method) <= LABEL else method[: LABEL - 3] + "...",
-        )
-    axes.set_xscale("log")
-    axes.set_xlabel("seconds per instance (measured, mean)")
-    axes.set_ylabel("gap in %, 95 % interval")
-    axes.set_title(f"{report.title}\nagainst {report.references}", fontsize=10)
-    axes.grid(color=FAINT, alpha=0.3)
-    axes.legend(fontsize=8, title="dashed: search-free", title_fontsize=8)
-    return figure

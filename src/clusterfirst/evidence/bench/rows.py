@@ -64,6 +64,7 @@ class Row:
 
 
 MAX_ROWS = 1024 * MEGABYTE
+PUBLISHED = "published"  # engine of a row that somebody else measured
 Line = TypeVar("Line", bound="DataclassInstance")
 
 

@@ -55,6 +55,7 @@ class NamedSet:
     rounding: Rounding = "none"
     city: str = ""  # the city of days that only name its rows
     only: str = ""  # one instance of the folder
+    costs: str = ""  # a table with the costs, where the folder has no routes
 
 
 _HGS = "HGS-CVRP on one core"
@@ -71,6 +72,8 @@ NAMED: dict[str, NamedSet] = {
     "xml100": NamedSet("xml100/xml100_dev.npz", "optimal solutions", "round"),
     "belem": NamedSet("loggibud/belem_days_0_89.npz", ""),
     "leuven1": NamedSet("xxl", "the best known solution", "round", only="Leuven1"),
+    "ghent2": NamedSet("xxl", "the best known solution", "round", only="Ghent2"),
+    "xl": NamedSet("xl", "best known costs", "round", costs="xl/references.csv"),
 }
 CITY_CAPACITY = 50  # the paper's constant capacity
 
@@ -198,7 +201,11 @@ def _named_set(name: str, request: SetRequest) -> BenchSet:
                 data / spec.path, city=city, rounding=request.rounding
             )
             entries = whole[request.part]
-        return _set(name, entries, spec.references)
+        found = _set(name, entries, spec.references)
+        if spec.costs and found.cases:
+            found = with_references(found, str(data / spec.costs))
+            found = replace(found, references=spec.references)
+        return found
     if name in PUBLIC_SETS:
         indices = range(PUBLIC_SETS[name].count)[request.part]
         return BenchSet(name, tuple(Case(sample_public(name, i)) for i in indices))

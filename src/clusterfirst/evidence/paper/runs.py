@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterfirst.evidence.bench.report import Mean
+from clusterfirst.evidence.bench.lines import Mean
 from clusterfirst.evidence.bench.rows import LinesFile
 from clusterfirst.evidence.bench.sets import BenchSet, Case
 from clusterfirst.evidence.paper.instances import PROGRESS_SECONDS, Scale, Sets
