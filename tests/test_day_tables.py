@@ -14,7 +14,7 @@ from clusterfirst import files
 from clusterfirst.cli import main
 from clusterfirst.files.day import Asked
 from clusterfirst.files.matrices import read_matrices
-from clusterfirst.files.vehicles import format_fleet, parse_fleet, read_fleet
+from clusterfirst.files.vehicles import parse_fleet, read_fleet
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, InputWarning
 from clusterfirst.problem.instance import Instance
@@ -156,12 +156,6 @@ def test_orders_without_a_row_are_warned_of(tmp_path: Path) -> None:
     """A header alone is a day without work, which is rarely meant."""
     with pytest.warns(InputWarning, match="W136"):
         files.read_orders(put(tmp_path, "o.csv", "id,demand\n"), week(tmp_path), 9)
-
-
-def test_the_fleet_reads_back() -> None:
-    """A table of vehicles is the same after writing and reading."""
-    fleet = parse_fleet(VEHICLES)
-    assert parse_fleet(format_fleet(fleet)).same_as(fleet)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from clusterfirst.commands.benchmarking import bench
 from clusterfirst.commands.cities import city_app, sample
 from clusterfirst.commands.console import (
     emit,
+    emit_facts,
     emit_json,
     error_document,
     say,
@@ -121,11 +122,7 @@ def versions(as_json: options.Json = False) -> int:
             found[package] = "not installed"
     found["platform"] = platform.platform()
     found["cores"] = str(os.cpu_count())
-    if as_json:
-        emit_json(found)
-    else:
-        for name, text in found.items():
-            emit(f"{name:<12} {text}")
+    emit_facts(found, as_json)
     return 0
 
 

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TextIO, TypeVar
@@ -42,6 +42,15 @@ def emit_json_line(document: dict[str, Any]) -> None:
     """Print one JSON document on one line of stdout, at once."""
     emit(json.dumps(document, ensure_ascii=False, allow_nan=False))
     sys.stdout.flush()
+
+
+def emit_facts(facts: Mapping[str, object], as_json: bool) -> None:
+    """Print facts by name: one JSON document, or a line each."""
+    if as_json:
+        emit_json(dict(facts))
+    else:
+        for name, value in facts.items():
+            emit(f"{name:<12} {value}")
 
 
 def error_document(error: ClusterfirstError) -> dict[str, Any]:

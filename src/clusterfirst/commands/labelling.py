@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
+from clusterfirst.commands.console import ProgressLine, emit_facts, emit_json, say
 from clusterfirst.commands.reading import open_city, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -116,11 +116,7 @@ def show(folders: LabelFolders, as_json: options.Json = False) -> int:
         "failures": labels.failures,
         "left out": labels.dropped,
     }
-    if as_json:
-        emit_json(facts)
-    else:
-        for key, value in facts.items():
-            emit(f"{key:<10} {value}")
+    emit_facts(facts, as_json)
     return 0
 
 

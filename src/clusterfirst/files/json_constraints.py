@@ -34,7 +34,7 @@ def parse_constraints(
     fleet = _fleet(check, document["fleet"])
     fields: dict[str, Any] = {}
     if document.get("durations") is not None:
-        fields["durations"] = _durations(check, document["durations"])
+        fields["durations"] = check.square(document["durations"], "durations")
     if document.get("speed") is not None:
         fields["speed"] = float(check.number(document["speed"], "speed"))
     allow = document.get("allow_unserved", False)
@@ -86,21 +86,6 @@ def _fleet(check: Checker, value: Any) -> Fleet:
         np.array(columns.pop("count"), dtype=np.float64),
         **{key: np.array(cells) for key, cells in columns.items()},
     )
-
-
-def _durations(check: Checker, value: Any) -> list[list[float]]:
-    rows = check.items(value, "durations")
-    found = []
-    for i, row in enumerate(rows):
-        cells = check.items(row, f"durations[{i}]")
-        if len(cells) != len(rows):
-            rule, got = f"{len(rows)} are needed", f"{len(cells)} numbers"
-            check.complain("E113", f"durations[{i}]", got, rule)
-        found.append(
-            [check.number(c, f"durations[{i}][{j}]") for j, c in enumerate(cells)]
-        )
-    check.stop_if_wrong()
-    return found
 
 
 def parse_columns(

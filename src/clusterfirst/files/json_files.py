@@ -140,7 +140,7 @@ def _optional(
     }
     if "matrix" in document:
         fields["metric"] = "matrix"
-        fields["matrix"] = _matrix(check, document["matrix"])
+        fields["matrix"] = check.square(document["matrix"], "matrix")
     if "metric" in document:
         stated = check.text(document["metric"], "metric")
         if stated != fields["metric"]:
@@ -156,20 +156,6 @@ def _optional(
             whole = [check.whole(row, f"city.rows[{i}]") for i, row in enumerate(rows)]
             fields["city_rows"] = np.clip(whole, -1, MAX_ROW)
     return fields
-
-
-def _matrix(check: Checker, value: Any) -> list[list[float]]:
-    rows = check.items(value, "matrix")
-    numbers = []
-    for i, row in enumerate(rows):
-        cells = check.items(row, f"matrix[{i}]")
-        if len(cells) != len(rows):
-            rule = f"{len(rows)} are needed"
-            check.complain("E113", f"matrix[{i}]", f"{len(cells)} numbers", rule)
-        numbers.append(
-            [check.number(cell, f"matrix[{i}][{j}]") for j, cell in enumerate(cells)]
-        )
-    return numbers
 
 
 def instance_document(instance: Instance) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.files.json_files import parse_json
+from clusterfirst.files.sets import npz_arrays
 from clusterfirst.files.source import (
     DEFAULT_LIMITS,
     Limits,
@@ -34,7 +34,6 @@ from clusterfirst.problem.instance import FloatArray, Instance
 
 SUFFIXES = (".csv", ".npz", ".json")
 METRES, SECONDS = 1000.0, 60.0  # in a km, in a minute
-MAX_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,34 +165,20 @@ def _parse_csv(text: str, durations: bool) -> Matrices:
 
 
 def _parse_npz(data: bytes, limits: Limits) -> Matrices:
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            names = set(archive.files)
-            with zipfile.ZipFile(io.BytesIO(data)) as packed:
-                size = sum(part.file_size for part in packed.infolist())
-            if size > 8 * MAX_CELLS + limits.max_bytes:
-                rule = f"the limit is {8 * MAX_CELLS} bytes"
-                raise InputError(Problem("E104", "file", f"{size} unpacked", rule))
-            arrays = {
-                name: archive[name] for name in names & {"distances", "durations"}
-            }
-            ids = [str(name) for name in archive["ids"]] if "ids" in names else None
-    except InputError:
-        raise
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        rule = "this is not an .npz file of plain arrays"
-        raise InputError(Problem("E321", "file", str(error), rule)) from error
-    if not arrays:
+    arrays = npz_arrays(data, limits)
+    names = arrays.keys() & {"distances", "durations"}
+    if not names:
         rule = "an array `distances` or `durations` is needed"
-        raise InputError(Problem("E322", "file", ", ".join(sorted(names)), rule))
-    for name, array in arrays.items():
-        if array.ndim != 2 or array.dtype.kind not in "iuf":
-            got = f"{array.dtype} of shape {array.shape}"
-            raise InputError(
-                Problem("E323", name, got, "a square of numbers is needed")
-            )
-    found = Matrices(**{name: a.astype(np.float64) for name, a in arrays.items()})
-    return found if ids is None else _named(found, ids)
+        raise InputError(Problem("E322", "file", ", ".join(sorted(arrays)), rule))
+    for name in names:
+        kind, dims = arrays[name].dtype, arrays[name].ndim
+        if dims != 2 or kind.kind not in "iuf":
+            got = f"{kind} of shape {arrays[name].shape}"
+            rule = "a square of numbers is needed"
+            raise InputError(Problem("E323", name, got, rule))
+    tables = {name: arrays[name].astype(np.float64) for name in names}
+    found = Matrices(tables.get("distances"), tables.get("durations"))
+    return _named(found, [str(i) for i in arrays["ids"]]) if "ids" in arrays else found
 
 
 def _parse_osrm(text: str) -> Matrices:

@@ -185,6 +185,21 @@ class Checker(Complaints):
             self.require_exact(f"{number}.0", where)
         return number
 
+    def square(self, value: Any, where: str) -> list[list[float]]:
+        """Return as many numbers in each row as there are rows."""
+        rows = [
+            self.items(row, f"{where}[{i}]")
+            for i, row in enumerate(self.items(value, where))
+        ]
+        for i, row in enumerate(rows):
+            if len(row) != len(rows):
+                rule = f"{len(rows)} are needed"
+                self.complain("E113", f"{where}[{i}]", f"{len(row)} numbers", rule)
+        return [
+            [self.number(cell, f"{where}[{i}][{j}]") for j, cell in enumerate(row)]
+            for i, row in enumerate(rows)
+        ]
+
     def whole(self, value: Any, where: str) -> int:
         """Return a whole number."""
         number = self.number(value, where)

@@ -14,8 +14,7 @@ from clusterfirst.files.source import (
     named,
     plain_number,
 )
-from clusterfirst.files.tables import Table, format_table, parse_table, table_text
-from clusterfirst.files.vrplib_writing import plain_text
+from clusterfirst.files.tables import Table, parse_table, table_text
 from clusterfirst.problem.fleet import BoolArray, Fleet
 
 # Columns, and what an empty cell means.
@@ -70,21 +69,3 @@ def _optional(table: Table, wrong: Complaints) -> BoolArray:
             rule = "yes (it may stay at home) or no is needed"
             wrong.complain("E313", f"line {line} optional", word, rule)
     return np.array([word in YES for word in words], dtype=np.bool_)
-
-
-def format_fleet(fleet: Fleet) -> str:
-    """Return vehicles.csv, which reads back equal."""
-    columns = [fleet.max_stops, fleet.max_distance, fleet.max_duration]
-    limits = zip(*(column.tolist() for column in columns), strict=True)
-    rows = zip(
-        fleet.names,
-        map(plain_text, fleet.capacities.tolist()),
-        fleet.counts.tolist(),
-        ([plain_text(v) if np.isfinite(v) else "" for v in row] for row in limits),
-        map(plain_text, fleet.fixed_cost.tolist()),
-        ("yes" if may else "no" for may in fleet.optional.tolist()),
-        strict=True,
-    )
-    header = ["name", "capacity", *AMOUNTS, "optional"]
-    flat = ([name, q, k, *most, cost, may] for name, q, k, most, cost, may in rows)
-    return format_table(header, flat)

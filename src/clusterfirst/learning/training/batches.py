@@ -62,11 +62,6 @@ class TrainBatch:
     capacity: IntArray  # (B,) in the units of the demands
     own_seeds: bool = False  # score at the model's own seeds (own_seeds.py)
 
-    @property
-    def padding(self) -> float:
-        """Share of the tokens that are wasted."""
-        return 1.0 - float(self.nodes.real.float().mean())
-
 
 def draw_batch(
     pool: LabelPool,

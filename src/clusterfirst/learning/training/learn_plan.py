@@ -28,7 +28,7 @@ TIMED_STEPS = 3
 # A full rate makes the general weights forget more than a city's days teach (log/).
 GENTLE_RATE = 3e-4
 # Shares of the time; the rest validates. A later round trains for what Psi took.
-PRETRAINING, LABELLING, TRAINING_TIME = 0.15, 0.30, 0.50
+PRETRAINING, LABELLING = 0.15, 0.30
 PLAN_FORMAT = 3
 
 

@@ -13,10 +13,15 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.assignment.relaxation import Transport
+from clusterfirst.stages.assignment.relaxation import (
+    FINAL,
+    LABELLED,
+    UNREACHED,
+    Transport,
+    shorten,
+)
 from clusterfirst.stages.compiled import inner, kernel
 
-UNREACHED, LABELLED, FINAL = 0, 1, 2
 REACH = 1000  # vehicles a search for a chain may pass, so that each one ends soon
 MORE = 3  # a chain may move up to this many units more than the overload
 AMOUNTS = 100  # tried for one vehicle; where units are small, each of them
@@ -174,13 +179,9 @@ def _extend(
             length = placed.length[j] + max(extra, 0.0)
             if length >= goal:
                 continue
-            if placed.state[k] == UNREACHED:
-                placed.state[k] = LABELLED
-                placed.labelled[count] = k
-                count += 1
-            elif length >= placed.length[k]:
+            count, nearer = shorten(placed, k, length, count)
+            if not nearer:
                 continue
-            placed.length[k] = length
             placed.link[k, 0] = j
             placed.link[k, 1] = i
             placed.link[k, 2] = e

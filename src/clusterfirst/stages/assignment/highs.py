@@ -110,7 +110,7 @@ def hard(
     Fixing goes from the surest customer down and leaves out whoever would overfill
     a vehicle (the printed way fixes them too, which is a failure). A failure
     (infeasible, or not found in the round's time) frees ceil(prune * fixed) random
-    ones, so at most `max_rounds` rounds are needed; the last has nothing fixed. Who is
+    ones, so the rounds are logarithmic in n; the last has nothing fixed. Who is
     still fixed stays where the plan has put him: where time ends the rounds there is
     no answer. `freed` says how many were not kept.
     """
@@ -119,7 +119,7 @@ def hard(
     rng = np.random.default_rng(settings.seed)
     pruning = deadline.share(0.7)  # the rest is for the round with nothing fixed
     rounds = 0
-    while True:  # fewer are fixed each time: at most `max_rounds` turns
+    while True:  # fewer by the share `prune` are fixed each time
         rounds += 1
         count = int((fixed >= 0).sum())
         found = _solve_rest(case, fixed, settings, deadline, 0.2 if count else 1.0)
@@ -134,11 +134,6 @@ def hard(
     if found.claim is Claim.OPTIMAL and count:
         found = replace(found, claim=Claim.STOPPED)  # optimal given what was fixed
     return replace(found.answer(case, rounds), fixed=sure, freed=sure - count)
-
-
-def max_rounds(customers: int, prune: float) -> int:
-    """Bound on the rounds of `hard`: fixed customers shrink by 1 - prune."""
-    return 2 + math.floor(math.log(max(customers, 1)) / -math.log1p(-prune))
 
 
 def _surest(case: Case, plan: FloatArray, settings: AssignSettings) -> IntArray:

@@ -201,6 +201,19 @@ def _push_excess(net: Transport, deadline: Deadline) -> None:
 
 
 @inner
+def shorten(net: Any, k: int, length: float, count: int) -> tuple[int, bool]:
+    """Give vehicle k this length if it is shorter; labels there are, and whether."""
+    if net.state[k] == UNREACHED:
+        net.state[k] = LABELLED
+        net.labelled[count] = k
+        count += 1
+    elif length >= net.length[k]:
+        return count, False
+    net.length[k] = length
+    return count, True
+
+
+@inner
 def _relax(net: Any, j: int, count: int, goal: float) -> tuple[int, float]:
     """Label the vehicles that customers on j could move to, below `goal`.
 
@@ -220,13 +233,9 @@ def _relax(net: Any, j: int, count: int, goal: float) -> tuple[int, float]:
             length = max(base + net.cost[i, t] + net.price[k], net.length[j])
             if net.state[k] == FINAL or length >= goal:
                 continue
-            if net.state[k] == UNREACHED:
-                net.state[k] = LABELLED
-                net.labelled[count] = k
-                count += 1
-            elif length >= net.length[k]:
+            count, nearer = shorten(net, k, length, count)
+            if not nearer:
                 continue
-            net.length[k] = length
             net.parent[k, 0] = j
             net.parent[k, 1] = i
             if net.load[k] < net.capacity[k]:

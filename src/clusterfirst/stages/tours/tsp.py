@@ -54,16 +54,24 @@ def solve_blocks(
     _solve(blocks, starts, orders, (exact, float(kicks)), (numbers, table))
 
 
+@inner
+def _cluster(
+    blocks: Any, starts: Any, orders: Any, c: int, at: int
+) -> tuple[Any, Any, int]:
+    """The order and the distances of cluster c, and where the next ones begin."""
+    order = orders[starts[c] : starts[c + 1]]
+    size = len(order) + 1
+    end = at + size * size
+    return order, blocks[at:end].reshape(size, size), end
+
+
 @kernel
 def _solve(blocks: Any, starts: Any, orders: Any, effort: Any, space: Any) -> None:
     exact, kicks = effort
     numbers, table = space
     at = 0
     for c in range(len(starts) - 1):
-        order = orders[starts[c] : starts[c + 1]]
-        size = len(order) + 1
-        block = blocks[at : at + size * size].reshape(size, size)
-        at += size * size
+        order, block, at = _cluster(blocks, starts, orders, c, at)
         if len(order) <= 2:
             continue
         if len(order) <= exact:
@@ -80,10 +88,7 @@ def nearest_first(blocks: Any, starts: Any, orders: Any) -> None:
     """
     at = 0
     for c in range(len(starts) - 1):
-        order = orders[starts[c] : starts[c + 1]]
-        size = len(order) + 1
-        block = blocks[at : at + size * size].reshape(size, size)
-        at += size * size
+        order, block, at = _cluster(blocks, starts, orders, c, at)
         here = 0
         for p in range(len(order)):
             closest = p
