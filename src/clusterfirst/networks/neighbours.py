@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.problem.instance import FloatArray, IntArray
+from clusterfirst.stages.neighbours import nearest_others, tree_of
 
 TIE_TOLERANCE = 1e-9  # relative: nearer together than this is the same distance
 MOST = 2  # lists hold at most this many times k neighbours
@@ -54,18 +55,16 @@ def nearest(
     if k <= 0:
         alone = np.arange(m, dtype=np.int64)[:, None]
         return alone if include_self else np.empty((m, 0), dtype=np.int64)
-    from scipy.spatial import cKDTree  # here, so that the command line starts fast
-
-    tree = cKDTree(points)
+    tree = tree_of(points)
     # k others and one more: that one shows whether the k-th distance is shared.
-    apart, rows = _others(tree, points, np.arange(m), k + 1)
+    apart, rows = nearest_others(tree, np.arange(m), k + 1)
     kth = apart[:, k - 1]
     reach = _reach(kth, points)
     lists = np.full((m, MOST * k), -1, dtype=np.int64)
     lists[:, :k] = rows[:, :k]
     tied = np.flatnonzero((apart <= reach[:, None]).sum(axis=1) > k)
     if len(tied):
-        apart, rows = _others(tree, points, tied, MOST * k + 1)
+        apart, rows = nearest_others(tree, tied, MOST * k + 1)
         taken = apart <= reach[tied, None]  # a prefix of each row
         room = min(MOST * k, rows.shape[1])
         lists[tied, :room] = np.where(taken, rows, -1)[:, :room]
@@ -76,18 +75,6 @@ def nearest(
     if include_self:
         lists = np.column_stack([np.arange(m, dtype=np.int64), lists])
     return lists
-
-
-def _others(
-    tree: Any, points: FloatArray, rows: IntArray, count: int
-) -> tuple[FloatArray, IntArray]:
-    """Distances and rows, nearest first, of the `count` nearest others of `rows`."""
-    found = min(len(points), count + 1)
-    apart, near = tree.query(points[rows], k=found)
-    own = near == rows[:, None]
-    own[~own.any(axis=1), -1] = True  # crowded out by others at the same place
-    kept = (len(rows), found - 1)
-    return apart[~own].reshape(kept), near[~own].reshape(kept).astype(np.int64)
 
 
 def _reach(distance: FloatArray, points: FloatArray) -> FloatArray:

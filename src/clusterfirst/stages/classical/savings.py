@@ -7,22 +7,21 @@ is enough. Shape 1 is the original; others are tried until time is up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.clock import Deadline, TimeUpError
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.neighbours import nearest_customers
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import QUICK, improve
 
 PAIRS = 60_000  # pairs of neighbours looked at, about; at least 20 per customer
 SHAPES = (1.0, 1.2, 0.9, 1.4, 0.8, 1.1, 1.3, 0.7, 1.6, 1.05, 0.95, 1.15, 1.25)
-LOOK = 2000  # customers whose neighbours are found between two looks at the clock
 SPREAD = 0.1  # later tries multiply each saving by 1 +- this
 
 
@@ -31,8 +30,9 @@ def savings(state: SearchState) -> None:
     instance = state.instance
     with state.stage("neighbours"):
         most = max(20, PAIRS // instance.num_customers)
-        pairs = near_pairs(instance, most, state.deadline)
-        if pairs is None:
+        try:
+            pairs = near_pairs(instance, most, state.deadline)
+        except TimeUpError:
             return
         apart = instance.lengths(pairs[:, 0], pairs[:, 1])
         out = instance.lengths(0, np.arange(instance.num_customers + 1))
@@ -59,47 +59,16 @@ def savings(state: SearchState) -> None:
         state.end_round()
 
 
-def near_pairs(instance: Instance, most: int, deadline: Deadline) -> IntArray | None:
-    """Pairs (p, 2) of customers, each with its nearest; None when time is up."""
+def near_pairs(instance: Instance, most: int, deadline: Deadline) -> IntArray:
+    """Pairs (p, 2) of customers, each with its nearest; TimeUpError when time is up."""
     n = instance.num_customers
-    most = min(most, n - 1)
-    if most < 1:
-        return np.empty((0, 2), dtype=np.int64)
-    parts = []
-    for part in _nearest(instance, most):
-        parts.append(part)
-        if deadline.passed():
-            return None
-    near = np.concatenate(parts)
-    if deadline.passed():
-        return None
+    near = nearest_customers(instance, most, deadline)
+    deadline.look()
     own = np.repeat(np.arange(1, n + 1), near.shape[1])
-    both = np.column_stack(
-        [np.minimum(own, near.ravel()), np.maximum(own, near.ravel())]
-    )
-    both = both[both[:, 0] < both[:, 1]]
-    if deadline.passed():
-        return None
-    keys = np.unique(both[:, 0] * (n + 1) + both[:, 1])
+    low, high = np.minimum(own, near.ravel()), np.maximum(own, near.ravel())
+    deadline.look()
+    keys = np.unique(low * (n + 1) + high)
     return np.column_stack([keys // (n + 1), keys % (n + 1)])
-
-
-def _nearest(instance: Instance, most: int) -> Iterator[IntArray]:
-    """(rows, most or one more) near customers of some customers, then of the next."""
-    n = instance.num_customers
-    if instance.coords is None:
-        rows = np.arange(1, n + 1)
-        for row in range(1, n + 1):
-            away = instance.lengths(row, rows)
-            away[row - 1] = np.inf
-            yield np.argpartition(away, most - 1)[None, :most] + 1
-        return
-    from scipy.spatial import cKDTree
-
-    points = instance.plane[1:]
-    tree = cKDTree(points)
-    for first in range(0, n, LOOK):
-        yield tree.query(points[first : first + LOOK], k=most + 1)[1] + 1
 
 
 def _merged(instance: Instance, pairs: IntArray) -> Routes:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.neighbours import nearest_customers, points_of
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.linked import (
     EUCLIDEAN,
@@ -23,7 +23,6 @@ from clusterfirst.stages.search.linked import (
     ROUNDED,
     SPHERE,
     Data,
-    NodeArray,
     Tours,
     link_routes,
     read_routes,
@@ -69,9 +68,9 @@ def whole_data(instance: Instance, neighbours: int) -> Data:
     if mode == MATRIX:
         assert instance.matrix is not None
         matrix = np.array(instance.distances)  # numba wants it writable
-        near = _near_matrix(matrix, neighbours)
-    else:
-        near = _near_points(points, neighbours)
+    found = nearest_customers(instance, neighbours)
+    near = np.zeros((n + 1, max(found.shape[1], 1)), dtype=np.uint32)  # of no depot
+    near[1:, : found.shape[1]] = found
     scale, offset = ROUNDING[instance.rounding]
     rows = np.arange(n + 1)
     near_gap = np.ascontiguousarray(instance.lengths(rows[:, None], near))
@@ -98,44 +97,11 @@ def _points(instance: Instance) -> tuple[int, FloatArray]:
     points = np.zeros((instance.num_customers + 1, 3))
     if instance.matrix is not None:
         return MATRIX, points
-    assert instance.coords is not None
-    if instance.metric == "euclidean":
-        points[:, :2] = instance.coords
-        return EUCLIDEAN if instance.rounding == "none" else ROUNDED, points
-    lon, lat = np.radians(instance.coords).T
-    points[:, 0] = np.cos(lat) * np.cos(lon)
-    points[:, 1] = np.cos(lat) * np.sin(lon)
-    points[:, 2] = np.sin(lat)
-    return SPHERE, points
-
-
-def _near_points(points: FloatArray, neighbours: int) -> NodeArray:
-    """(n + 1, k) nearest customers of each customer; row 0 stays empty."""
-    n = len(points) - 1
-    k = min(neighbours, n - 1)
-    near = np.zeros((n + 1, max(k, 1)), dtype=np.uint32)
-    if k >= 1:
-        found = cKDTree(points[1:]).query(points[1:], k + 1)[1]
-        # Twins at the same place may push the customer itself down its own list,
-        # or off it; exactly one entry goes.
-        itself = found == np.arange(n)[:, None]
-        itself[~itself.any(axis=1), -1] = True
-        near[1:] = found[~itself].reshape(n, k) + 1
-    return near
-
-
-def _near_matrix(matrix: FloatArray, neighbours: int) -> NodeArray:
-    """The same from a matrix of distances."""
-    n = len(matrix) - 1
-    k = min(neighbours, n - 1)
-    near = np.zeros((n + 1, max(k, 1)), dtype=np.uint32)
-    if k >= 1:
-        inner = matrix[1:, 1:].copy()
-        np.fill_diagonal(inner, np.inf)
-        part = np.argpartition(inner, k - 1, axis=1)[:, :k]
-        order = np.argsort(np.take_along_axis(inner, part, 1), axis=1, kind="stable")
-        near[1:] = np.take_along_axis(part, order, 1) + 1
-    return near
+    found = points_of(instance)
+    points[:, : found.shape[1]] = found
+    if instance.metric == "greatcircle":
+        return SPHERE, points
+    return EUCLIDEAN if instance.rounding == "none" else ROUNDED, points
 
 
 def make_region(whole: Data, routes: Routes, slots: int, seed: int) -> Region:

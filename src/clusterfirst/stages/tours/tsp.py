@@ -55,14 +55,11 @@ def solve_blocks(
 
 
 @inner
-def _cluster(
-    blocks: Any, starts: Any, orders: Any, c: int, at: int
-) -> tuple[Any, Any, int]:
+def _cluster(blocks: Any, starts: Any, orders: Any, c: int, at: int) -> Any:
     """The order and the distances of cluster c, and where the next ones begin."""
     order = orders[starts[c] : starts[c + 1]]
     size = len(order) + 1
-    end = at + size * size
-    return order, blocks[at:end].reshape(size, size), end
+    return order, blocks[at : at + size * size].reshape(size, size), at + size * size
 
 
 @kernel
