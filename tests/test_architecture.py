@@ -10,7 +10,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "clusterfirst"
 HEAVY = ("torch", "scipy", "highspy", "numba", "matplotlib", "numpy")
 STAGES = "**stages**"
+COMPILED = ("kernel", "inner", "inlined", "summing", "inner_summing")
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,45 @@ def test_files_are_short() -> None:
     lines = {path: len(path.read_text().splitlines()) for path in FILES}
     long = [f"{path.name}: {count}" for path, count in lines.items() if count > 400]
     assert not long, f"more than 400 lines: {', '.join(long)}"
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function of the source, with its place."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}", node
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    """60 lines after the signature; 5 parameters by position, 8 in all.
+
+    Private functions and compiled kernels, which know no keywords, may have 8 by
+    position. Commands are their options, so their signatures are not counted.
+    """
+    wrong = []
+    for where, node in functions():
+        lines = node.body[-1].end_lineno - node.body[0].lineno + 1  # type: ignore[operator]  # ast knows where a statement ends
+        if lines > 60:
+            wrong.append(f"{where}: {lines} lines")
+        arguments = node.args.posonlyargs + node.args.args
+        names = [a.arg for a in arguments if a.arg not in ("self", "cls")]
+        compiled = any(
+            isinstance(d, ast.Name) and d.id in COMPILED for d in node.decorator_list
+        )
+        most = 8 if node.name.startswith("_") or compiled else 5
+        total = len(names) + len(node.args.kwonlyargs)
+        if not where.startswith("commands/") and (len(names) > most or total > 8):
+            wrong.append(f"{where}: {total} parameters, {len(names)} by position")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_network_imports_training() -> None:
+    """Models are read, and answer, without what made them."""
+    for path in FILES:
+        if path.is_relative_to(SOURCE / "networks"):
+            backwards = [n for n in imported_names(path) if ".learning" in n]
+            assert not backwards, f"{path.name} imports {backwards[0]}"
 
 
 @pytest.mark.parametrize(

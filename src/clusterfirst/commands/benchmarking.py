@@ -131,8 +131,10 @@ def bench(
         workers=workers,
     )
     if city is not None:
-        day = {"customers": customers, "count": count, "capacity": capacity}
-        own = _orders(sets, city, capacity) if sets else _city_days(city, day)
+        if sets:
+            own = _orders(sets, city, capacity)
+        else:
+            own = _city_days(city, customers, count, capacity)
         found = Found([own])
     else:
         found = _open(sets or [], _request(instances, data, rounding))
@@ -244,20 +246,21 @@ def _open(names: list[str], request: SetRequest) -> Found:
     return found
 
 
-def _city_days(name: str, day: dict[str, Any]) -> BenchSet:
+def _city_days(
+    name: str, customers: int | None, count: int, capacity: float | None
+) -> BenchSet:
     from clusterfirst.cities.day_law import PAPER_ORDERS, Wish, warn_of_paper_law
     from clusterfirst.evidence.bench.sets import law_set
 
-    if day["count"] < 1:
+    if count < 1:
         rule = "at least 1 is needed"
-        raise InputError(Problem("E404", "count", str(day["count"]), rule))
+        raise InputError(Problem("E404", "count", str(count), rule))
     law = open_law(name)
-    customers = day["customers"]
     if customers is None and law.is_paper:
         customers = min(PAPER_ORDERS, law.city.num_locations)
-    wish = Wish(customers, capacity=day["capacity"])
+    wish = Wish(customers, capacity=capacity)
     warn_of_paper_law(law, wish)
-    return law_set(law, day["count"], wish, seed=0)
+    return law_set(law, count, wish, seed=0)
 
 
 def _orders(names: list[str], city: str, capacity: float | None) -> BenchSet:

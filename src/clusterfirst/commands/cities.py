@@ -15,6 +15,7 @@ from clusterfirst.commands.reading import folders_read, open_history, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from clusterfirst.cities.day_law import Wish
     from clusterfirst.cities.history import History
     from clusterfirst.problem.city import City
     from clusterfirst.problem.instance import Instance
@@ -186,6 +187,7 @@ def sample(
     again anywhere. Days of a city follow the law of its past days (city add-days);
     without any, demands are 1 to 9 and the capacity is the city's, or else 50.
     """
+    from clusterfirst.cities.day_law import Wish
     from clusterfirst.files import write_instance
     from clusterfirst.files.atomic import make_folder
     from clusterfirst.files.outputs import Outputs, file_name
@@ -199,9 +201,10 @@ def sample(
         drawn = _public(source, first, count, verify)
     else:
         _refuse("a city", verify=verify or None)
-        part = (first, count, 0 if seed is None else seed)
-        _require("--seed", part[2], 0, 2**63 - 1)
-        drawn = _days(source, part, customers, capacity)
+        seed = 0 if seed is None else seed
+        _require("--seed", seed, 0, 2**63 - 1)
+        wish = Wish(customers, capacity=capacity)
+        drawn = _days(source, wish, seed, range(first, first + count))
     outputs = Outputs(folders_read(source, None), overwrite)
     written = 0
     for instance in drawn:
@@ -214,15 +217,12 @@ def sample(
     return 0
 
 
-def _days(
-    city: str, part: tuple[int, int, int], customers: int | None, capacity: float | None
-) -> Iterator[Instance]:
-    from clusterfirst.cities.day_law import Wish, warn_of_paper_law
+def _days(city: str, wish: Wish, seed: int, indices: range) -> Iterator[Instance]:
+    from clusterfirst.cities.day_law import warn_of_paper_law
 
-    law, wish = open_law(city), Wish(customers, capacity=capacity)
+    law = open_law(city)
     warn_of_paper_law(law, wish)
-    first, count, seed = part
-    for index in range(first, first + count):
+    for index in indices:
         yield law.draw(seed, index, wish)
 
 

@@ -141,8 +141,9 @@ def train(
         data, sources = _data(labels, city, psi, init)
         chosen = _fitted(chosen, data)
         if validate:
-            about = (validate, validate_customers, workers)
-            found = _validation(sources, about, out / "validation")
+            found = _validation(
+                sources, out / "validation", validate_customers, validate, workers
+            )
             data = replace(data, validation=found)
         show = ProgressLine(LINE_SECONDS)
         options = RunOptions(processes, minutes)
@@ -291,7 +292,7 @@ def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
 
 
 def _validation(
-    sources: list[Source], about: tuple[int, int, int], folder: Path
+    sources: list[Source], folder: Path, customers: int, count: int, workers: int
 ) -> Validation:
     from clusterfirst.learning.training.validation import (
         ValidationPlan,
@@ -299,7 +300,6 @@ def _validation(
         make_validation,
     )
 
-    count, customers, workers = about
     seconds = max(0.25, (customers / 100) ** 2)
     plan = ValidationPlan(customers, count, seconds, workers)
     say(f"references of {count} validation instances")

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,12 @@ def format_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     writer.writerow([quiet(name) for name in header])
     writer.writerows([quiet(cell) for cell in row] for row in rows)
     return text.getvalue()
+
+
+def format_records(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return CSV text of records by name; what one does not have stays empty."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return format_table(names, ([r.get(name) for name in names] for r in records))
 
 
 def quiet(cell: Any) -> Any:

@@ -11,6 +11,7 @@ instances. Distances come from here, with the formulas of
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -114,37 +115,14 @@ class Instance:
             rule = "the depot must be row 0"
             raise InputError(Problem("E115", "demands", "0 rows", rule))
         if n > self.max_customers:
-            problems.append(
-                Problem(
-                    "E401",
-                    "customers",
-                    str(n),
-                    f"the limit is {self.max_customers} (--max-customers)",
-                )
-            )
-            stop_if_wrong(problems)
+            rule = f"the limit is {self.max_customers} (--max-customers)"
+            raise InputError(Problem("E401", "customers", str(n), rule))
         ids = self.ids or tuple(str(i) for i in range(n + 1))
         check_ids(ids, n, problems)
         stop_if_wrong(problems)
         check_demands(demands, ids, problems)
-        coords, matrix = self.coords, self.matrix
         degrees = self.degrees or self.metric == "greatcircle"
-        if coords is not None:
-            coords = checked_coords(coords, degrees, ids, problems)
-        if matrix is not None:
-            matrix = checked_matrix(matrix, n, problems)
-        if (matrix is None) == (self.metric == "matrix"):
-            rule = "a distance matrix goes with metric 'matrix', and only there"
-            problems.append(Problem("E120", "metric", self.metric, rule))
-        if coords is None and matrix is None:
-            rule = "coordinates or a distance matrix are needed"
-            problems.append(Problem("E111", "coords", "neither", rule))
-        rows = None
-        if self.city_rows is not None:
-            rows = as_array(self.city_rows, "city_rows", 1).astype(np.int64)
-            if len(rows) != n + 1 or (len(rows) and rows.min() < 0):
-                rule = f"{n + 1} rows of the city are needed"
-                problems.append(Problem("E405", "city_rows", str(len(rows)), rule))
+        coords, matrix, rows = self._checked_places(degrees, ids, problems)
         stop_if_wrong(problems)
         capacities = [float(self.capacity)]
         constraints = self.constraints
@@ -177,6 +155,29 @@ class Instance:
             checked_fields["vehicle_units"] = kinds[constraints.fleet.kind]
         for name, value in checked_fields.items():
             object.__setattr__(self, name, value)
+
+    def _checked_places(
+        self, degrees: bool, ids: Sequence[str], problems: list[Problem]
+    ) -> tuple[FloatArray | None, FloatArray | None, IntArray | None]:
+        """Coordinates, distance matrix and rows of the city, of which one is there."""
+        coords, matrix, n = self.coords, self.matrix, len(ids) - 1
+        if coords is not None:
+            coords = checked_coords(coords, degrees, ids, problems)
+        if matrix is not None:
+            matrix = checked_matrix(matrix, n, problems)
+        if (matrix is None) == (self.metric == "matrix"):
+            rule = "a distance matrix goes with metric 'matrix', and only there"
+            problems.append(Problem("E120", "metric", self.metric, rule))
+        if coords is None and matrix is None:
+            rule = "coordinates or a distance matrix are needed"
+            problems.append(Problem("E111", "coords", "neither", rule))
+        rows = None
+        if self.city_rows is not None:
+            rows = as_array(self.city_rows, "city_rows", 1).astype(np.int64)
+            if len(rows) != n + 1 or (len(rows) and rows.min() < 0):
+                rule = f"{n + 1} rows of the city are needed"
+                problems.append(Problem("E405", "city_rows", str(len(rows)), rule))
+        return coords, matrix, rows
 
     @property
     def num_customers(self) -> int:

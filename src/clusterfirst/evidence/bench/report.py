@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import statistics
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ from clusterfirst.evidence.bench.sets import BenchSet
 from clusterfirst.files import write_json, write_text
 from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.picture import write_figure
+from clusterfirst.files.tables import format_records
 from clusterfirst.learning.experts.outside import is_search_free
 
 BEST_FOUND = "the best answer of this comparison"
@@ -237,7 +236,7 @@ def write_report(folder: Path, name: str, report: Report) -> list[Path]:
     make_folder(folder)
     paths = [folder / f"{name}{suffix}" for suffix in (".txt", ".csv", ".json", ".png")]
     write_text(paths[0], table(report))
-    write_text(paths[1], _csv(report.rows))
+    write_text(paths[1], format_records([asdict(row) for row in report.rows]))
     write_json(paths[2], document(report))
     write_figure(
         paths[3],
@@ -270,12 +269,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nan(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _csv(rows: Sequence[Row]) -> str:
-    stream = io.StringIO()
-    names = list(Row.__dataclass_fields__)
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return stream.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import os
@@ -17,6 +16,7 @@ from clusterfirst import __version__
 from clusterfirst.evidence.paper.runs import Measured, Result, Runs
 from clusterfirst.files import write_json, write_text
 from clusterfirst.files.atomic import make_folder
+from clusterfirst.files.tables import format_records
 
 PIPE_WIDTH = 170  # characters of a line where no terminal says how wide it is
 
@@ -137,15 +137,6 @@ def write_page(folder: Path, page: Page) -> list[Path]:
     make_folder(folder)
     paths = [folder / f"{page.name}{suffix}" for suffix in (".txt", ".csv", ".json")]
     write_text(paths[0], text(page))
-    write_text(paths[1], _csv(page.records))
+    write_text(paths[1], format_records(page.records))
     write_json(paths[2], page.document())
     return paths
-
-
-def _csv(records: list[Record]) -> str:
-    stream = io.StringIO()
-    names = list(dict.fromkeys(name for record in records for name in record))
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return stream.getvalue()

@@ -147,7 +147,7 @@ def learn(
             settings = replace(settings, customers=source.customers)
         plan = open_plan(source.city, settings, out)
         try:
-            ending = _stages(source, settings, out, (plan, listener))
+            ending = _stages(source, settings, out, plan, listener)
         finally:  # whatever ended it, the time was spent
             plan["seconds"] += time.perf_counter() - began
             write_json(out / "plan.json", plan)
@@ -163,10 +163,10 @@ def _stages(
     source: _Days,
     settings: LearnSettings,
     out: Path,
-    order: tuple[dict[str, Any], Listener],
+    plan: dict[str, Any],
+    listener: Listener,
 ) -> Ending:
     """Psi, labels, references and training, as planned."""
-    plan, listener = order
     last = plan["rounds"][-1]
     began = time.perf_counter()
     city = source.city
@@ -181,7 +181,7 @@ def _stages(
             out / "psi",
             on_progress=lambda now: listener.line(f"epoch {now.epoch} of {now.end}"),
         )
-    pool = _labels(source, settings, out, order)
+    pool = _labels(source, settings, out, plan, listener)
     write_json(out / "plan.json", plan)
     validation = _validation(source, settings, out, listener)
     model = replace(
@@ -222,10 +222,10 @@ def _labels(
     source: _Days,
     settings: LearnSettings,
     out: Path,
-    order: tuple[dict[str, Any], Listener],
+    plan: dict[str, Any],
+    listener: Listener,
 ) -> LabelPool:
     """Make the labels of a round, as many as the first few show to fit; read them."""
-    plan, listener = order
     last = plan["rounds"][-1]
     options = LabelOptions(
         customers=0 if source.customers else settings.customers,

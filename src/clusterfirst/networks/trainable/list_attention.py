@@ -46,9 +46,8 @@ class ListAttention(torch.autograd.Function):
         found = [torch.zeros_like(each) for each in (qkv, pair, slope)]
         logits = torch.empty_like(weights)
         mixed, about = (each.contiguous() for each in slopes)
-        _send_back(
-            *_arrays(qkv, pair, slope, rows, weights, mixed, about, logits, *found)
-        )
+        given = tuple(_arrays(qkv, pair, slope, mixed, about))
+        _send_back(given, *_arrays(rows, weights, logits, *found))
         return *found, None
 
 
@@ -89,19 +88,19 @@ def _sum_up(
 
 @summing
 def _send_back(
-    qkv: Any,
-    pair: Any,
-    slope: Any,
+    given: Any,
     rows: Any,
     weights: Any,
-    mixed: Any,
-    about: Any,
     logits: Any,
     to_qkv: Any,
     to_pair: Any,
     to_slope: Any,
 ) -> None:
-    """Add up the gradients; `logits` is room for those of the logits."""
+    """Add up the gradients; `logits` is room for those of the logits.
+
+    `given` are the inputs, and the gradients of the two outputs.
+    """
+    qkv, pair, slope, mixed, about = given
     M, _, H, width = qkv.shape
     scale = np.float32(1.0 / np.sqrt(width))
     means = (mixed.reshape(M, 1, H, width), 0)

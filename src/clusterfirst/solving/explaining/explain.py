@@ -8,8 +8,6 @@ customers it is sure of (the paper fixes those above 0.99, Section 2.4).
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from clusterfirst.files.tables import format_records
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.problem.solution import Solution, Verdict, judge
@@ -133,13 +132,7 @@ class Explanation:
 
     def as_csv(self) -> str:
         """The rows as a table with a header."""
-        rows = self.rows()
-        text = io.StringIO()
-        names = list(rows[0]) if rows else ["customer"]
-        writer = csv.DictWriter(text, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue()
+        return format_records(self.rows())
 
     def summary(self) -> str:
         """One line: how many customers are debatable."""
