@@ -99,7 +99,7 @@ def new_desk(
     said: list[str] = []
     seconds = dict.fromkeys(SIZES, 3.0)
     scale = replace(FULL if full else SMALL, seconds=seconds)
-    sets = SmallSets(scale, None, said.append)
+    sets = SmallSets(scale, None, said.append, said.append)
     return Runs(scale, sets, Models(given), folder / "out", said.append), said
 
 

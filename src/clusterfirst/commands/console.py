@@ -10,11 +10,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TextIO, TypeVar
+from typing import Any, ClassVar, TextIO
 
 from clusterfirst.problem.errors import ClusterfirstError, InputWarning, quote
-
-Item = TypeVar("Item")
 
 
 def say(text: str) -> None:
@@ -136,28 +134,3 @@ def leave_progress() -> None:
     if ProgressLine.is_open and sys.stderr is not None:
         print(file=sys.stderr)
     ProgressLine.is_open = False
-
-
-def with_progress(
-    items: Sequence[Item], describe: Callable[[Item], str]
-) -> Iterator[Item]:
-    """Walk over items; on a terminal, with a progress bar when they are several."""
-    if len(items) < 2 or not sys.stderr.isatty():
-        yield from items
-        return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress
-
-    progress = Progress(
-        console=Console(stderr=True),
-        transient=True,
-        # On a terminal lines go above the bar; into a file or pipe, data stays data.
-        redirect_stdout=sys.stdout.isatty(),
-    )
-    with progress:
-        task = progress.add_task("", total=len(items))
-        for item in items:
-            progress.update(task, description=escape(describe(item)))
-            yield item
-            progress.advance(task)

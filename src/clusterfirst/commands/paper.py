@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def paper(
             rule = f"one of {', '.join([*TABLES, ALL])}"
             raise InputError(Problem("E404", "TABLE", name, rule))
     size = scale_of(scale, instances)
-    runs = Runs(size, Sets(size, data, say), Models(_folders(model)), out, say)
+    sets = Sets(size, data, say, ProgressLine(at_once=True))
+    runs = Runs(size, sets, Models(_folders(model)), out, say)
     pages: list[Page] = []
     try:
         with locked(out):

@@ -16,7 +16,6 @@ from clusterfirst.commands.console import (
     ProgressLine,
     emit,
     leave_progress,
-    with_progress,
 )
 from clusterfirst.commands.reading import (
     Reader,
@@ -161,7 +160,10 @@ def solve(
     job = _Job(reader, settings, answers, warm_start, keep, price)
     job.plan(sources)
     try:
-        for source in with_progress(sources, describe=lambda path: path.name):
+        show = ProgressLine()
+        for number, source in enumerate(sources, start=1):
+            if len(sources) > 1:
+                show(f"{number} of {len(sources)}: {source.name}")
             job.solve_file(source)
     except KeyboardInterrupt:
         answers.code = 130

@@ -6,8 +6,6 @@ the public benchmarks. public: those benchmarks themselves, depots anywhere.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +25,6 @@ from clusterfirst.problem.errors import InputError, Problem
 
 STANDARD_CAPACITY = {100: 50, 200: 80, 500: 100, 1000: 250}
 PUBLIC = {100: "cvrp100", 200: "lehd200", 500: "lehd500", 1000: "cvrp1000"}
-PROGRESS_SECONDS = 10.0  # between lines of progress
 DAYS_SEED = 77  # of days that are drawn because no data is here
 
 
@@ -77,9 +74,13 @@ class Sets:
     """The sets of one scale, each opened once."""
 
     def __init__(
-        self, scale: Scale, data: Path | None, on_line: Callable[[str], None]
+        self,
+        scale: Scale,
+        data: Path | None,
+        say: Callable[[str], None],
+        show: Callable[[str], None],
     ) -> None:
-        self.scale, self._data, self._say = scale, data, on_line
+        self.scale, self._data, self._say, self.show = scale, data, say, show
         self._open: dict[tuple[str, int], BenchSet] = {}
 
     def get(self, kind: str, size: int) -> BenchSet:
@@ -99,14 +100,11 @@ class Sets:
         if not found.references:
             seconds = self.scale.hgs[size]
             parts = []
-            said = -math.inf
             for number, case in enumerate(found.cases):
-                if time.monotonic() - said > PROGRESS_SECONDS:
-                    said = time.monotonic()
-                    self._say(
-                        f"{found.name}: HGS references, {seconds:g} s each unless "
-                        f"cached, {number} of {len(found.cases)}"
-                    )
+                self.show(
+                    f"{found.name}: HGS references, {seconds:g} s each unless "
+                    f"cached, {number} of {len(found.cases)}"
+                )
                 one = replace(found, cases=(case,))
                 parts.append(with_references(one, f"hgs:{seconds:g}"))
             cases = tuple(part.cases[0] for part in parts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 from clusterfirst.evidence.bench.lines import Mean
 from clusterfirst.evidence.bench.rows import LinesFile
 from clusterfirst.evidence.bench.sets import BenchSet, Case
-from clusterfirst.evidence.paper.instances import PROGRESS_SECONDS, Scale, Sets
+from clusterfirst.evidence.paper.instances import Scale, Sets
 from clusterfirst.evidence.paper.method_runs import (
     NEURAL,
     MethodRun,
@@ -116,7 +115,6 @@ class Runs:
     interrupted: bool = False
     load: float = 0.0  # the highest load average seen while running
     _known_runs: dict[RunKey, MethodRun] | None = None
-    _said: float = 0.0
 
     # --- what is there ----------------------------------------------------------------
 
@@ -199,17 +197,12 @@ class Runs:
         for number, case in enumerate(cases):
             if self._known(task, case) is not None:
                 continue
-            self._progress(f"{task}: {number} of {len(cases)}")
+            self.sets.show(f"{task}: {number} of {len(cases)}")
             run = run_method(case.instance, task.recipe, self._key(task, case), weights)
             self._file().append([run])
             self._kept()[run.key] = run
             if hasattr(os, "getloadavg"):  # not on Windows
                 self.load = max(self.load, os.getloadavg()[0])
-
-    def _progress(self, text: str) -> None:
-        if time.monotonic() - self._said >= PROGRESS_SECONDS:
-            self._said = time.monotonic()
-            self.say(text)
 
     # --- how long ---------------------------------------------------------------------
 
