@@ -2,32 +2,39 @@
 
     python benchmarks/search.py steps                   nanoseconds per kind of step
     python benchmarks/search.py validation --seconds 0.1 1   drawn maps, all kinds
-    python benchmarks/search.py x xl --seconds 0.2 1    with the rows of the peers
+    python benchmarks/search.py X xl --seconds 0.2 1    with the rows of the peers
+    python benchmarks/search.py belem --hgs --seconds 1 HGS in the same seconds too
     python benchmarks/search.py threads                 equal iterations per thread
     python benchmarks/search.py memory                  100,000 customers
 
 One thread; seconds are CPU seconds of this process, the savings start included, so that
 a busy machine changes little. Public sets and peers are read from CLUSTERFIRST_DATA and
-are for reporting only: constants are chosen on the drawn maps (log/).
+are for reporting only: constants are chosen on the drawn maps (log/). With --store
+what was found goes to benchmarks/results, and by `tables.py page` into the docs; a row
+that is there already is replaced.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import time
 import tracemalloc
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
+from clusterfirst.evidence.bench.sets import BenchSet, Case, SetRequest, open_set
 from clusterfirst.files import read_instance
+from clusterfirst.learning.experts.expert import ExpertSettings
+from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputWarning
 from clusterfirst.problem.instance import Instance
@@ -41,7 +48,15 @@ from clusterfirst.stages.search.annealing import MOVES, anneal, make_plan
 from clusterfirst.stages.search.polish import PolishSettings, polish
 from clusterfirst.stages.search.regions import make_region, whole_data
 from clusterfirst.stages.search_state import SearchState
+from machine import ROOT, facts
 
+OURS = "clusterfirst"
+STORED = ROOT / "benchmarks" / "results" / "search-alone.json"
+FOLDERS = {  # sets that are known by their costs, or too large to judge each time
+    "xl": ("xl", "*.vrp"),
+    "leuven1": ("xxl", "Leuven1.vrp"),
+    "ghent2": ("xxl", "Ghent2.vrp"),
+}
 DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "data"))
 RUIN = "ruin and recreate"
 SEED = 7300  # of the drawn maps
@@ -145,44 +160,100 @@ def validation(seconds: list[float], settings: PolishSettings) -> None:
         print(f"{name:14} n={count}: {text}", flush=True)
 
 
-def public(name: str) -> Iterator[tuple[str, Instance, float]]:
-    """Instances of X or XL with their best known costs."""
-    folder = DATA / {"x": "X", "xl": "xl"}[name]
-    known: dict[str, float] = {}
-    if (folder / "references.csv").exists():
-        with (folder / "references.csv").open() as file:
-            known = {
-                row["instance"]: float(row["cost"]) for row in csv.DictReader(file)
-            }
-    for path in sorted(folder.glob("*.vrp")):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputWarning)
-            instance = read_instance(path).replace(rounding="round")
-        if path.stem not in known:
-            words = path.with_suffix(".sol").read_text().lower().split()
-            known[path.stem] = float(words[words.index("cost") + 1])
-        yield path.stem, instance, known[path.stem]
+def public(name: str, every: int) -> BenchSet:
+    """A public set with its references; XL's are costs only."""
+    if name in FOLDERS:
+        files = sorted((DATA / FOLDERS[name][0]).glob(FOLDERS[name][1]))
+        costs = _costs(DATA / FOLDERS[name][0] / "references.csv")
+        cases = []
+        for path in files:
+            instance = read_instance(path, rounding="round").replace(name=path.stem)
+            cost = costs.get(path.stem) or _stated(path.with_suffix(".sol"))
+            cases.append(Case(instance, cost))
+        found = BenchSet(name, tuple(cases), "best known costs")
+    else:
+        found = open_set(name, SetRequest(data=DATA))
+    kept = sorted((ROOT / "benchmarks" / "references").glob(f"{name}-*.csv"))
+    if kept:
+        costs = _costs(kept[0])
+        known = [c for c in found.cases if c.instance.name in costs]
+        cases = [Case(c.instance, costs[c.instance.name]) for c in known]
+        found = BenchSet(name, tuple(cases), kept[0].stem)
+    return BenchSet(name, found.cases[::every], found.references)
 
 
-def against_peers(name: str, seconds: list[float], settings: PolishSettings) -> None:
-    """Print mean gaps to the best known costs, ours and those of the peers' rows."""
-    cases = list(public(name))
-    gaps: dict[tuple[float, str], dict[str, float]] = defaultdict(dict)
-    best = {case: cost for case, _, cost in cases}
-    rows = DATA / "peers" / f"{name}.csv"
-    if rows.exists():
-        with rows.open() as file:
+def _costs(path: Path) -> dict[str, float]:
+    if not path.exists():
+        return {}
+    with path.open() as file:
+        return {row["instance"]: float(row["cost"]) for row in csv.DictReader(file)}
+
+
+def _stated(solution: Path) -> float:
+    words = solution.read_text().lower().split()
+    return float(words[words.index("cost") + 1])
+
+
+def peer_costs(name: str) -> dict[tuple[float, str], dict[str, float]]:
+    """What others' programs found on this set, where somebody noted it."""
+    found: dict[tuple[float, str], dict[str, float]] = defaultdict(dict)
+    path = DATA / "peers" / f"{name.lower()}.csv"
+    if path.exists():
+        with path.open() as file:
             for row in csv.DictReader(file):
-                if row["instance"] in best:
-                    gap = 100 * (float(row["cost"]) / best[row["instance"]] - 1)
-                    gaps[float(row["seconds"]), row["method"]][row["instance"]] = gap
-    for case, instance, cost in cases:
-        for s in seconds:
-            found = 100 * (searched(instance, s, settings) / cost - 1)
-            gaps[s, "clusterfirst"][case] = found
-    for (s, method), found in sorted(gaps.items()):
-        values = list(found.values())
-        print(f"{name:3} {s:5g} s {method:14} n={len(values)} {np.mean(values):6.2f} %")
+                key = float(row["seconds"]), row["method"]
+                found[key][row["instance"]] = float(row["cost"])
+    return found
+
+
+def hgs_cost(instance: Instance, seconds: float) -> float:
+    """What HGS finds in so many CPU seconds."""
+    answer = HGS.solve(instance, ExpertSettings(seconds=seconds))
+    return judge(instance, answer).cost
+
+
+def against_peers(name: str, args: argparse.Namespace) -> None:
+    """Print and keep mean gaps to the references: ours, and those of others."""
+    cases = public(name, args.every)
+    costs = peer_costs(name)
+    settings = PolishSettings(args.seed)
+    for case in cases.cases:
+        for s in args.seconds:
+            found = searched(case.instance, s, settings)
+            costs[s, OURS][case.instance.name] = found
+            if args.hgs:
+                costs[s, "hgs"][case.instance.name] = hgs_cost(case.instance, s)
+    best = {case.instance.name: case.reference for case in cases.cases}
+    rows = []
+    for (s, method), found in sorted(costs.items()):
+        gaps = [
+            100 * (found[i] / cost - 1)
+            for i, cost in best.items()
+            if cost is not None and i in found
+        ]
+        row = {
+            "set": name,
+            "seconds": s,
+            "method": method,
+            "instances": len(gaps),
+            "references": cases.references,
+            "gap": round(float(np.mean(gaps)), 4),
+            "error": round(float(np.std(gaps) / max(1, len(gaps) - 1) ** 0.5), 4),
+            **facts(),
+        }
+        rows.append(row)
+        text = f"{row['gap']:6.2f} +- {row['error']:.2f} %"
+        print(f"{name:9} {s:5g} s {method:13} n={len(gaps)} {text}", flush=True)
+    if args.store:
+        store(rows)
+
+
+def store(rows: list[dict[str, Any]]) -> None:
+    """Keep rows for the page; older ones of the same set, method and seconds go."""
+    kept = json.loads(STORED.read_text()) if STORED.exists() else []
+    table = {(r["set"], r["seconds"], r["method"]): r for r in [*kept, *rows]}
+    done = [table[key] for key in sorted(table)]
+    STORED.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
 
 
 # --- threads and memory ---------------------------------------------------------------
@@ -232,6 +303,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, nargs="+", default=[0.2, 1.0])
     parser.add_argument("--customers", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="of a set, every so many")
+    parser.add_argument("--hgs", action="store_true", help="HGS too, as long")
+    parser.add_argument("--store", action="store_true")
     args = parser.parse_args()
     polishing.warm_up()
     schedule.time = polishing.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
@@ -246,7 +320,9 @@ def main() -> None:
         elif part == "memory":
             memory(max(args.customers, 100_000))
         else:
-            against_peers(part, args.seconds, settings)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InputWarning)
+                against_peers(part, args)
 
 
 if __name__ == "__main__":
