@@ -61,14 +61,10 @@ def savings(state: SearchState) -> None:
 
 def near_pairs(instance: Instance, most: int, deadline: Deadline) -> IntArray:
     """Pairs (p, 2) of customers, each with its nearest; TimeUpError when time is up."""
-    n = instance.num_customers
     near = nearest_customers(instance, most, deadline)
     deadline.look()
-    own = np.repeat(np.arange(1, n + 1), near.shape[1])
-    low, high = np.minimum(own, near.ravel()), np.maximum(own, near.ravel())
-    deadline.look()
-    keys = np.unique(low * (n + 1) + high)
-    return np.column_stack([keys // (n + 1), keys % (n + 1)])
+    pairs = np.empty((near.size, 2), dtype=np.int64)
+    return pairs[: _each_once(near, pairs)]
 
 
 def _merged(instance: Instance, pairs: IntArray) -> Routes:
@@ -77,22 +73,53 @@ def _merged(instance: Instance, pairs: IntArray) -> Routes:
     left, right = np.zeros((2, len(load)), dtype=np.int64)
     ways = (np.arange(len(load)), left, right)
     _merge(pairs, load, instance.capacity_units, ways)
-    routes = []
-    onward = np.column_stack([left, right]).tolist()
-    seen = [False] * len(onward)
-    for start in range(1, len(onward)):
-        if seen[start] or (onward[start][0] and onward[start][1]):
-            continue  # inside a route; its end will come
-        route, before, here = [], 0, start
-        while here:
-            seen[here] = True
-            route.append(here)
-            a, b = onward[here]
-            before, here = here, a if a != before else b
-            if here == before:
-                break
-        routes.append(route)
-    return Routes.of(routes)
+    stops = np.empty(instance.num_customers, dtype=np.int64)
+    starts = np.zeros(len(load), dtype=np.int64)
+    return Routes(stops, starts[: 1 + _read(left, right, stops, starts)])
+
+
+@kernel
+def _each_once(near: Any, pairs: Any) -> int:
+    """Fill in the pairs of customers that are near, smaller number first."""
+    found = 0
+    for row in range(len(near)):
+        own = row + 1
+        for i in range(near.shape[1]):
+            other = near[row, i]
+            if other == own:
+                continue
+            mutual = False
+            if other < own:  # then the other may have named the pair
+                for j in range(near.shape[1]):
+                    mutual |= near[other - 1, j] == own
+            if not mutual:
+                pairs[found, 0] = min(own, other)
+                pairs[found, 1] = max(own, other)
+                found += 1
+    return found
+
+
+@kernel
+def _read(left: Any, right: Any, stops: Any, starts: Any) -> int:
+    """Write down the routes from end to end; return their number.
+
+    A customer with a neighbour on both sides is inside a route; its end will come.
+    """
+    at, count = 0, 0
+    for end in range(1, len(left)):
+        if left[end] == -1 or (left[end] > 0 and right[end] > 0):
+            continue
+        last, here = 0, end
+        while here > 0:
+            stops[at] = here
+            at += 1
+            onward = left[here] if left[here] != last else right[here]
+            last = here
+            left[here] = -1
+            here = onward
+        count += 1
+        starts[count] = at
+    return count
 
 
 @kernel
