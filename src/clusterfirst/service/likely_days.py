@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
 from clusterfirst.service.inputs import document_of, read_day
+from clusterfirst.service.plans import Plans
 from clusterfirst.service.requests import answer_of, plans_of, read_body
 from clusterfirst.service.store import Store
 
@@ -92,11 +94,8 @@ def history_of(store: Store, city: str) -> History:
 )
 async def quote(request: Request) -> JSONResponse:
     """The price of a new order in a city: now, and by the end of the day."""
-    plans = plans_of(request)
-    body = await read_body(request)
-    plans.desk.require_room()
 
-    def read() -> QuoteQuestion:
+    def read(plans: Plans, body: bytes) -> QuoteQuestion:
         document = document_of(body, QUOTE_KEYS)
         check = Checker()
         history = history_of(plans.store, check.text(document.get("city"), "city"))
@@ -110,8 +109,7 @@ async def quote(request: Request) -> JSONResponse:
         settings = QuoteSettings(count, threads=1, wish=wish)
         return QuoteQuestion(history, today, order, settings)
 
-    question = await run_in_threadpool(read)
-    return JSONResponse(await answer_of(plans.desk, question, SECONDS))
+    return await _ask(request, read)
 
 
 @router.post(
@@ -121,11 +119,8 @@ async def quote(request: Request) -> JSONResponse:
 )
 async def forecasts(request: Request) -> JSONResponse:
     """Vehicles, length and load over likely days of a city."""
-    plans = plans_of(request)
-    body = await read_body(request)
-    plans.desk.require_room()
 
-    def read() -> ForecastQuestion:
+    def read(plans: Plans, body: bytes) -> ForecastQuestion:
         document = document_of(body, FORECAST_KEYS)
         check = Checker()
         history = history_of(plans.store, check.text(document.get("city"), "city"))
@@ -141,7 +136,17 @@ async def forecasts(request: Request) -> JSONResponse:
         fit(history).draw(0, 0, wish)  # what cannot be drawn is said at once
         return ForecastQuestion(history, settings)
 
-    question = await run_in_threadpool(read)
+    return await _ask(request, read)
+
+
+async def _ask(
+    request: Request, read: Callable[[Plans, bytes], QuoteQuestion | ForecastQuestion]
+) -> JSONResponse:
+    """Read a question in a thread, and let a worker answer it."""
+    plans = plans_of(request)
+    body = await read_body(request)
+    plans.desk.require_room()
+    question = await run_in_threadpool(read, plans, body)
     return JSONResponse(await answer_of(plans.desk, question, SECONDS))
 
 

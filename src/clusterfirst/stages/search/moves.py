@@ -173,16 +173,22 @@ def swap_tails(data: Any, tours: Any, u: int, v: int) -> None:
             continue
         node = tail
         while True:
-            tours.route[node] = own
-            tours.load[own] += data.demands[node]
-            tours.load[other] -= data.demands[node]
-            tours.size[own] += 1
-            tours.size[other] -= 1
+            _hand_over(data, tours, node, other, own)
             if node == end:
                 break
             node = after(tours, node)
         join(data, tours, head, tail)
         join(data, tours, end, n + 1 + own)
+
+
+@inner
+def _hand_over(data: Any, tours: Any, node: int, old: int, new: int) -> None:
+    """Count a customer for its new route; the links are the caller's."""
+    tours.route[node] = new
+    tours.load[new] += data.demands[node]
+    tours.load[old] -= data.demands[node]
+    tours.size[new] += 1
+    tours.size[old] -= 1
 
 
 @inner
@@ -195,22 +201,14 @@ def join_heads(data: Any, tours: Any, u: int, v: int) -> None:
     while node <= n:
         onward = before(tours, node)
         join(data, tours, last, node)
-        tours.route[node] = r
-        tours.load[r] += data.demands[node]
-        tours.load[s] -= data.demands[node]
-        tours.size[r] += 1
-        tours.size[s] -= 1
+        _hand_over(data, tours, node, s, r)
         last, node = node, onward
     join(data, tours, last, n + 1 + r)
     last, node = y, x
     while node <= n:
         onward = after(tours, node)
         join(data, tours, node, last)
-        tours.route[node] = s
-        tours.load[s] += data.demands[node]
-        tours.load[r] -= data.demands[node]
-        tours.size[s] += 1
-        tours.size[r] -= 1
+        _hand_over(data, tours, node, r, s)
         last, node = node, onward
     join(data, tours, n + 1 + s, last)
 
