@@ -38,6 +38,7 @@ test-browser: .venv/all-installed ## walk through the service's page in Chromium
 docs: .venv/docs-installed ## write docs/cli.md and the site in out/site, without network
 	$(BIN)/python docs/generate_cli.py
 	$(BIN)/python docs/generate_numbers.py
+	$(BIN)/python docs/draw_architecture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 tables: .venv/all-installed ## every comparison of docs/benchmarks.md, on an idle machine

@@ -129,11 +129,20 @@ def test_limits_and_names_in_the_help_are_the_real_ones(capsys: Capture) -> None
         assert name in text
 
 
-def test_versions_name_every_package(capsys: Capture) -> None:
-    """A bug report says what was installed, and what was not."""
+def test_versions_are_all_a_bug_report_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """What is installed and what is not, the machine, models and our variables."""
+    monkeypatch.setenv("CLUSTERFIRST_DATA", "/data")
+    monkeypatch.setenv("SOMEBODYS_SECRET", "hush")
     assert main(["versions", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {"clusterfirst", "python", "numpy", "torch", "platform"} <= set(found)
+    packages = {"clusterfirst", "python", "numpy", "numba", "highspy", "torch"}
+    machine = {"platform", "processor", "cores", "memory", "encoding"}
+    assert packages | machine <= set(found)
+    assert "general@" in found["models"]
+    assert found["CLUSTERFIRST_DATA"] == "/data"
+    assert "hush" not in found.values()
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("clusterfirst ")
 

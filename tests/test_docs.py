@@ -77,6 +77,33 @@ def test_the_site_leads_to_every_page() -> None:
         assert f": {page.name}\n" in navigation, page.name
 
 
+def test_the_picture_of_the_imports_is_up_to_date() -> None:
+    """`python docs/draw_architecture.py` changes nothing, and no arc leads down."""
+    drawing = load_generator("draw_architecture")
+    assert drawing.PICTURE.read_text(encoding="utf-8") == drawing.svg()
+    rows = list(drawing.ROWS)
+    assert all(rows.index(a) > rows.index(b) for a, b in drawing.imports())
+    folders = {p.parent.name for p in drawing.SOURCE.glob("*/__init__.py")}
+    assert folders <= {row.partition(",")[0] for row in rows}
+
+
+def test_where_to_change_what_names_files_that_exist() -> None:
+    """Each row of the table in CONTRIBUTING.md names a source and a test."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    part = text.partition("## Where do I change X?")[2].partition("\n## ")[0]
+    rows = [line.split("|")[2:4] for line in part.splitlines() if line.startswith("| ")]
+    assert len(rows) > 10
+    for source, held_by in rows[1:]:
+        named = re.findall(r"`([\w/]+\.py)`", source)
+        tests = re.findall(r"`(tests/[\w/.]+)`", held_by)
+        assert tests, held_by
+        homes = {Path(name).parent for name in named if "/" in name} | {Path()}
+        for name in named:
+            places = [ROOT / "src" / "clusterfirst" / home / name for home in homes]
+            assert any(p.exists() for p in [*places, ROOT / name]), name
+        assert all((ROOT / test).exists() for test in tests), held_by
+
+
 def test_numbers_are_those_of_the_stored_results() -> None:
     """Nobody copies a figure by hand: README and cards equal what is measured."""
     numbers = load_generator("generate_numbers")

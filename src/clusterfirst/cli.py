@@ -18,12 +18,10 @@ from typing import Annotated
 import typer
 
 from clusterfirst import __version__
-from clusterfirst.commands import options
 from clusterfirst.commands.benchmarking import bench
 from clusterfirst.commands.cities import city_app, sample
 from clusterfirst.commands.console import (
     emit,
-    emit_facts,
     emit_json,
     error_document,
     say,
@@ -38,28 +36,12 @@ from clusterfirst.commands.likely_days import forecast, quote
 from clusterfirst.commands.paper import paper
 from clusterfirst.commands.serving import serve
 from clusterfirst.commands.solving import demo, solve, warm_up
+from clusterfirst.commands.versions import versions
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.errors import quote as quoted
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as a shell reports a program that nobody listens to any more
-PACKAGES = (
-    "numpy",
-    "scipy",
-    "torch",
-    "highspy",
-    "numba",
-    "safetensors",
-    "matplotlib",
-    "hygese",
-    "pyvrp",
-    "pyvroom",
-    "ortools",
-    "ray",
-    "fastapi",
-    "uvicorn",
-)
-
 app = typer.Typer(
     name="clusterfirst",
     add_completion=False,
@@ -85,6 +67,7 @@ app.command()(learn)
 app.command()(bench)
 app.command()(paper)
 app.command()(serve)
+app.command()(versions)
 
 
 def _print_version(wanted: bool) -> None:
@@ -106,24 +89,6 @@ def options_of_all(
     ] = False,
 ) -> None:
     """Routes for your city in seconds: cluster first, route second."""
-
-
-@app.command()
-def versions(as_json: options.Json = False) -> int:
-    """Print the versions that matter in a bug report."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"clusterfirst": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    found["platform"] = platform.platform()
-    found["cores"] = str(os.cpu_count())
-    emit_facts(found, as_json)
-    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
