@@ -317,7 +317,7 @@ def test_standard_capacity_asks_for_references_of_its_own() -> None:
                 return small_set(kind, size)
             return super()._opened(kind, size)
 
-    sets = Days(SMALL, None, print)
+    sets = Days(SMALL, None, print, print)
     assert sets.get("standard", 100) is sets.get("constant", 100)
     changed = sets.get("standard", 500)
     assert not changed.references

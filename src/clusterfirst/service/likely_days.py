@@ -21,7 +21,7 @@ from clusterfirst.files.json_files import Checker
 from clusterfirst.problem.instance import Instance
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
-from clusterfirst.service.inputs import document_of, read_day
+from clusterfirst.service.inputs import Body, document_of, read_day
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.requests import answer_of, plans_of, read_body
 from clusterfirst.service.store import Store
@@ -95,7 +95,7 @@ def history_of(store: Store, city: str) -> History:
 async def quote(request: Request) -> JSONResponse:
     """The price of a new order in a city: now, and by the end of the day."""
 
-    def read(plans: Plans, body: bytes) -> QuoteQuestion:
+    def read(plans: Plans, body: Body) -> QuoteQuestion:
         document = document_of(body, QUOTE_KEYS)
         check = Checker()
         history = history_of(plans.store, check.text(document.get("city"), "city"))
@@ -120,7 +120,7 @@ async def quote(request: Request) -> JSONResponse:
 async def forecasts(request: Request) -> JSONResponse:
     """Vehicles, length and load over likely days of a city."""
 
-    def read(plans: Plans, body: bytes) -> ForecastQuestion:
+    def read(plans: Plans, body: Body) -> ForecastQuestion:
         document = document_of(body, FORECAST_KEYS)
         check = Checker()
         history = history_of(plans.store, check.text(document.get("city"), "city"))
@@ -140,7 +140,7 @@ async def forecasts(request: Request) -> JSONResponse:
 
 
 async def _ask(
-    request: Request, read: Callable[[Plans, bytes], QuoteQuestion | ForecastQuestion]
+    request: Request, read: Callable[[Plans, Body], QuoteQuestion | ForecastQuestion]
 ) -> JSONResponse:
     """Read a question in a thread, and let a worker answer it."""
     plans = plans_of(request)
