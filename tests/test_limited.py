@@ -16,7 +16,7 @@ from clusterfirst.problem.errors import NotFoundInTimeError
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.solving.limited import Kept
+from clusterfirst.solving.keeping import Kept
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import Keeping, search_limited

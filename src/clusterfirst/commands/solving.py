@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clusterfirst.commands import options
+from clusterfirst.commands import options, wishes
 from clusterfirst.commands.answers import Answers, summary
 from clusterfirst.commands.console import (
     ProgressLine,
@@ -98,16 +98,12 @@ def solve(
             "made worse.",
         ),
     ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Yesterday's plan: customers stay with their vehicle."
-        ),
-    ] = None,
-    move_price: Annotated[
-        float | None,
-        typer.Option(help="With --keep: the length that moving a customer must save."),
-    ] = None,
+    keep: wishes.Keep = None,
+    move_price: wishes.MovePrice = None,
+    keep_share: wishes.KeepShare = None,
+    frozen: wishes.Frozen = None,
+    balance: wishes.BalanceBy = None,
+    within: wishes.Within = None,
     out: Annotated[
         list[Path] | None,
         typer.Option(
@@ -156,8 +152,10 @@ def solve(
         [*read, *reader.files.paths, *folders_read(reader.city_name, model)], overwrite
     )
     answers = Answers(out or [], outputs, as_json, json_lines, len(sources) > 1)
-    price = _move_price(keep, move_price, warm_start)
-    job = _Job(reader, settings, answers, warm_start, keep, price)
+    asked = wishes.Asked.of(
+        warm_start, keep, (move_price, keep_share, frozen), (balance, within)
+    )
+    job = _Job(reader, settings, answers, asked)
     job.plan(sources)
     try:
         show = ProgressLine()
@@ -168,22 +166,6 @@ def solve(
     except KeyboardInterrupt:
         answers.code = 130
     return answers.close()
-
-
-def _move_price(
-    keep: Path | None, price: float | None, warm_start: Path | None
-) -> float:
-    """The price of --keep, which goes with a plan and without another start."""
-    if (keep is None) != (price is None):
-        rule = "--keep and --move-price go together"
-        raise InputError(Problem("E404", "--keep", str(keep or price), rule))
-    if keep is not None and warm_start is not None:
-        rule = "the plan that is kept is the start; leave --warm-start out"
-        raise InputError(Problem("E404", "--keep", str(keep), rule))
-    if price is not None and not 0 <= price < float("inf"):
-        rule = "a length of at least 0 is needed"
-        raise InputError(Problem("E404", "--move-price", str(price), rule))
-    return price or 0.0
 
 
 def _refuse_contradictions(
@@ -204,9 +186,7 @@ class _Job:
     reader: Reader
     settings: SolveOptions
     answers: Answers
-    warm_start: Path | None
-    keep: Path | None = None
-    move_price: float = 0.0
+    asked: wishes.Asked
     sets: dict[Path, list[Instance]] = field(default_factory=dict)  # read by `plan`
 
     def plan(self, sources: Sequence[Path]) -> None:
@@ -229,12 +209,8 @@ class _Job:
         try:
             instances = self.sets.pop(source, None) or self.reader.instances(source)
             self.answers.expect(instances)
-            other = self.warm_start or self.keep
-            if other is not None and self.answers.several:
-                rule = "routes to start from or to keep go with one instance"
-                where = "--warm-start" if self.warm_start else "--keep"
-                got = str(other)
-                raise InputError(Problem("E404", where, got, rule))
+            if self.answers.several:
+                self.asked.refuse_several()
         except ClusterfirstError as error:
             self.answers.add_error(source, error)
             return
@@ -248,7 +224,7 @@ class _Job:
 
     def _each(self, instances: list[Instance]) -> Iterator[Result | ClusterfirstError]:
         """Answers in turn; several instances of a file without a stream at once."""
-        if len(instances) > 1 and not self.answers.as_lines:
+        if len(instances) > 1 and not (self.answers.as_lines or self.asked.more):
             from clusterfirst.solving.many import solve_many
 
             yield from solve_many(instances, self.settings)
@@ -262,15 +238,7 @@ class _Job:
     def _solve(self, instance: Instance) -> Result:
         from clusterfirst.solving.solver import solve as solve_instance
 
-        start = None
-        if self.warm_start is not None:
-            start, _ = self.reader.solution(self.warm_start, instance, strangers=True)
-        kept = None
-        if self.keep is not None:
-            from clusterfirst.solving.limited import Kept
-
-            plan, _ = self.reader.solution(self.keep, instance, strangers=True)
-            kept = Kept(plan, self.move_price)
+        start, kept = self.asked.plans(self.reader, instance)
         began = 0.0
 
         def improved(cost: float, routes: Routes) -> None:
@@ -283,7 +251,7 @@ class _Job:
             }
             self.answers.improved(document)
 
-        startup = _warmed(instance, self.settings)
+        startup = _warmed(instance, self.settings, limited=self.asked.more)
         began = time.perf_counter()
         result = solve_instance(
             instance,
@@ -292,6 +260,7 @@ class _Job:
             on_progress=_iterations_left(self.settings.iterations),
             start=None if start is None else start.routes,
             keep=kept,
+            balance=self.asked.balance(),
         )
         return replace(result, startup=startup + result.startup)
 
@@ -308,12 +277,14 @@ def _iterations_left(count: int | None) -> Callable[[str, float], None] | None:
     return progress
 
 
-def _warmed(instance: Instance, settings: SolveOptions) -> float:
+def _warmed(
+    instance: Instance, settings: SolveOptions, *, limited: bool = False
+) -> float:
     """Start up, with a word to the user while kernels are being compiled."""
     from clusterfirst.solving.first_method import with_method
 
     instance.require_feasible()  # the reasons that need no search need no start-up
-    if instance.constraints is not None or not instance.symmetric:
+    if limited or instance.constraints is not None or not instance.symmetric:
         return _compiled(settings, limited=True)
     return _compiled(with_method(instance, settings)[0])
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clusterfirst.files.solutions import route_names
-from clusterfirst.problem.changes import changes_between
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints, members_of
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.balancing import Balance, balanced, measured, spread
 from clusterfirst.solving.canonical import Canonical, canonical
 from clusterfirst.solving.first_method import default_time_limit
+from clusterfirst.solving.keeping import Kept, at_home, oriented, report
 from clusterfirst.solving.method import run_method
 from clusterfirst.solving.options import AUTO, JUDGING, SolveOptions
 from clusterfirst.solving.result import Result
@@ -29,38 +29,33 @@ from clusterfirst.solving.staying import reasons_to_stay
 from clusterfirst.solving.warming import warm_up
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.constrained import Keeping, Routing, search_limited
-from clusterfirst.stages.search.polish import PolishSettings, polish
+from clusterfirst.stages.search.settings import PolishSettings
 from clusterfirst.stages.search_state import SearchState
 
-RELAXED_SHARE = 0.35  # of the time for the plain search, where limits may not bind
+FREE_SHARE = 0.4  # of the time for the plan that a kept or an even one is told beside
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Another plan, yesterday's, and the price of each order on another vehicle."""
+class Wishes:
+    """What is asked of the routes beside their length."""
 
-    plan: Solution
-    move_price: float
+    start: Sequence[Sequence[int]] | None = None  # routes to begin with
+    keep: Kept | None = None
+    balance: Balance | None = None
 
 
 def solve_limited(
     instance: Instance,
     options: SolveOptions,
+    wishes: Wishes,
     on_improvement: Callable[[float, Routes], None] | None = None,
-    start: Sequence[Sequence[int]] | None = None,
-    keep: Kept | None = None,
 ) -> Result:
     """Plan routes that keep every limit; see `solve`."""
     if options.is_peer:
         instance.require_plain(options.method)
     startup = warm_up(limited=True)
     begin = time.perf_counter()
-    whole = instance
-    if instance.constraints is None:
-        count = instance.vehicles or max(1, instance.num_customers)
-        fleet = Fleet.of_one_kind(float(instance.capacity), count)
-        whole = instance.replace(constraints=Constraints(fleet))
-    form = canonical(whole)
+    form = canonical(_with_fleet(instance))
     limit = options.time_limit
     if limit is None and options.iterations is None:
         limit = default_time_limit(instance.num_customers)
@@ -77,87 +72,121 @@ def solve_limited(
             on_improvement(cost, form.to_given(routes))
 
     interrupted = False
+    searched = Searched({}, None)
     try:
-        found = _search(form, options, deadline, keep or start, improved)
+        searched = _search(form, options, deadline, wishes, improved)
+        found = searched.routing
     except KeyboardInterrupt:
         if not best:
             raise
         found, interrupted = best[0], True
-    solution = _solution(instance, form, found)
     seconds = {"search": time.perf_counter() - begin}
+    solution = _solution(instance, form, found)
     result = _judged(instance, solution, options, seconds, interrupted)
-    if keep is not None:
-        names = route_names(instance, keep.plan)
-        changes = changes_between(keep.plan.routes, solution.routes, names)
-        result.notes.append(f"kept from the other plan: {changes}")
+    result.notes.extend(_notes(form, searched, wishes))
     result.seconds["judge"] = time.perf_counter() - begin - seconds["search"]
     object.__setattr__(result, "startup", startup)
     return result
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Routes, and those without what is asked beside the length."""
+
+    routing: Routing
+    free: Routing | None
+
+
+def _with_fleet(instance: Instance) -> Instance:
+    """A plain day with a fleet of as many vehicles as it may have."""
+    if instance.constraints is not None:
+        return instance
+    count = instance.vehicles or max(1, instance.num_customers)
+    fleet = Fleet.of_one_kind(float(instance.capacity), count)
+    return instance.replace(constraints=Constraints(fleet))
 
 
 def _search(
     form: Canonical,
     options: SolveOptions,
     deadline: Deadline,
-    start: Kept | Sequence[Sequence[int]] | None,
+    wishes: Wishes,
     improved: Callable[[Routing], None],
-) -> Routing:
+) -> Searched:
     day = form.instance
     if not day.num_customers:
-        return {}
+        return Searched({}, None)
     settings = PolishSettings(options.seed, options.iterations, 1)
-    if isinstance(start, Kept):
-        routing, keeping = _at_home(form, start)
-        return search_limited(
+    if wishes.keep is not None:
+        routing, keeping = at_home(form, wishes.keep)
+        # The free plan is for comparison, and gets a part of the time.
+        given = _frozen_first(fitting(day, _relaxed(day, options)), keeping)
+        free = search_limited(
+            day,
+            given,
+            settings,
+            deadline.share(FREE_SHARE),
+            keeping=replace(keeping, home={}, price=0.0, most=np.inf),
+        )
+        found = search_limited(
             day, routing, settings, deadline, keeping=keeping, on_improvement=improved
         )
-    if start is not None:
-        known = [[c for c in r if 1 <= c <= day.num_customers] for r in start]
+        missing = day.num_customers - sum(map(len, found.values()))
+        if missing and np.isfinite(keeping.most):  # serving counts more than staying
+            keeping = replace(keeping, most=np.inf, price=float(day.lengths(0, 1)))
+            found = search_limited(day, routing, settings, deadline, keeping=keeping)
+        return Searched(oriented(day, found, routing), free)
+    if wishes.start is not None:
+        known = [[c for c in r if 1 <= c <= day.num_customers] for r in wishes.start]
         routes = form.from_given([list(dict.fromkeys(r)) for r in known])
     else:
-        routes = _relaxed(day, options, deadline)
+        routes = _relaxed(day, options)
     given = fitting(day, routes)
-    return search_limited(day, given, settings, deadline, on_improvement=improved)
+    until = deadline.share(FREE_SHARE) if wishes.balance else deadline
+    found = search_limited(day, given, settings, until, on_improvement=improved)
+    if wishes.balance is None:
+        return Searched(found, None)
+    even = balanced(day, found, wishes.balance, settings, deadline)
+    return Searched(even, found)
 
 
-def _at_home(form: Canonical, kept: Kept) -> tuple[Routing, Keeping]:
-    """Today's customers where they were, as far as each route keeps its limits."""
-    day, asked = form.instance, form.instance.constraints
-    assert asked is not None
-    free = day.replace(constraints=asked.replace(allow_unserved=True))
-    place = np.argsort(form.order).tolist()
-    home: dict[int, int] = {}
-    routing: Routing = {}
-    drives = kept.plan.vehicles or range(len(kept.plan.routes))
-    for vehicle, route in zip(drives, kept.plan.routes, strict=True):
-        if not 0 <= vehicle < asked.fleet.size or vehicle in routing:
-            continue
-        rows = [place[c] for c in route if 1 <= c <= day.num_customers]
-        rows = [c for c in dict.fromkeys(rows) if c not in home]
-        home |= dict.fromkeys(rows, vehicle)
-        broken = judge(free, Solution([rows], [vehicle])).violations if rows else ()
-        if rows and {problem.code for problem in broken} <= {"E825", "E828"}:
-            routing[vehicle] = rows
-    return routing, Keeping(home, kept.move_price)
+def _frozen_first(given: Routing, keeping: Keeping) -> Routing:
+    """A start in which what is frozen stands where it is."""
+    fixed = {c for route in keeping.frozen.values() for c in route}
+    kept = {
+        v: [c for c in route if c not in fixed]
+        for v, route in given.items()
+        if v not in keeping.frozen
+    }
+    return {**kept, **{v: list(route) for v, route in keeping.frozen.items()}}
 
 
-def _relaxed(day: Instance, options: SolveOptions, deadline: Deadline) -> Routes:
+def _notes(form: Canonical, searched: Searched, wishes: Wishes) -> list[str]:
+    """What is said about plans that were kept, or made even."""
+    whole, free = form.given, searched.free
+    if free is None:
+        return []
+    before = _solution(whole, form, free)
+    after = _solution(whole, form, searched.routing)
+    if wishes.keep is not None:
+        return [f"kept: {report(whole, wishes.keep, after, judge(whole, before).cost)}"]
+    assert wishes.balance is not None
+    name = wishes.balance.measure
+    was, now = (spread(measured(whole, plan, name)) for plan in (before, after))
+    least, length = (sum(judge(whole, plan).lengths) for plan in (before, after))
+    longer = 100 * (length / max(least, 1e-300) - 1)
+    return [f"balanced: spread of {name} {was:.6g} -> {now:.6g}, {longer:.2f} % longer"]
+
+
+def _relaxed(day: Instance, options: SolveOptions) -> Routes:
     """Routes of the day as if it had no limits but the largest capacity."""
     matrix = None if day.matrix is None else (day.matrix + day.matrix.T) / 2
     plain = day.replace(constraints=None, matrix=matrix, vehicles=None)
     if (plain.demand_units > plain.capacity_units).any():
         return Routes.of([])
-    state = SearchState(plain, deadline.share(RELAXED_SHARE), options.seed, 1)
+    state = SearchState(plain, Deadline.never(), options.seed, 1)
     run_method(state, "savings")
-    if state.best is None:
-        return Routes.of([])
-    assert day.vehicle_units is not None
-    alike = bool((day.vehicle_units == day.vehicle_units[0]).all())
-    if not alike or options.iterations is not None:
-        return state.best
-    settings = PolishSettings(options.seed, None, 1)
-    soon = state.deadline
-    return Routes.of(polish(plain, state.best.lists(), settings, soon).routes)
+    return state.best or Routes.of([])
 
 
 def fitting(day: Instance, routes: Routes) -> Routing:

@@ -41,7 +41,8 @@ from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import TourSettings, improve
 
 if TYPE_CHECKING:
-    from clusterfirst.solving.limited import Kept
+    from clusterfirst.solving.balancing import Balance
+    from clusterfirst.solving.keeping import Kept
 
 __all__ = [
     "ASSIGNMENTS",
@@ -76,6 +77,7 @@ def solve(
     on_progress: Callable[[str, float], None] | None = None,
     start: Sequence[Sequence[int]] | None = None,
     keep: Kept | None = None,
+    balance: Balance | None = None,
 ) -> Result:
     """Plan routes; always a feasible answer that the judge accepted, or an error.
 
@@ -84,16 +86,19 @@ def solve(
     `start` may be anybody's routes, yesterday's for example: they are repaired, a note
     says how and at what cost, and the answer is never worse. `keep` is another plan:
     customers stay with their vehicle unless moving them saves more than its price.
+    `balance` says what of the routes is to be even, and for how much more length.
     Raises InfeasibleError
     when no solution exists (proven, in words) and NotFoundInTimeError when none was
     found. Ctrl-C returns the best answer so far, marked as interrupted.
     """
     instance.require_feasible()
-    if keep or instance.constraints is not None or not instance.symmetric:
-        from clusterfirst.solving.limited import solve_limited
+    asked = keep is not None or balance is not None
+    if asked or instance.constraints is not None or not instance.symmetric:
+        from clusterfirst.solving.limited import Wishes, solve_limited
 
+        wishes = Wishes(start, keep, balance)
         return solve_limited(
-            instance, options or SolveOptions(), on_improvement, start, keep
+            instance, options or SolveOptions(), wishes, on_improvement
         )
     form = canonical(instance)
     options, why_not = with_method(form.instance, options or SolveOptions())

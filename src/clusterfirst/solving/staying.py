@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,17 @@ def reasons_to_stay(instance: Instance, solution: Solution) -> dict[str, str]:
     alone = {
         row: f"{why} ({got})" for row, got, why in fits_nowhere(asked, instance.alone)
     }
-    fleet = asked.fleet
-    drives = list(solution.vehicles or range(len(solution.routes)))
-    routes = dict(zip(drives, solution.routes, strict=True))
-    here = np.concatenate([[0, *routes.get(v, ())] for v in range(fleet.size)])
-    onward = np.concatenate([[*routes.get(v, ()), 0] for v in range(fleet.size)])
-    sizes = np.array([len(routes.get(v, ())) for v in range(fleet.size)])
-    now = _Now(instance, asked, here, onward, sizes)
+    now = _Now.of(instance, asked, solution)
     return {instance.ids[c]: alone.get(c) or now.reason(c) for c in verdict.unserved}
+
+
+def limits_broken(
+    instance: Instance, solution: Solution, rows: Sequence[int]
+) -> BoolArray:
+    """(rows, V) whether a vehicle would break a limit if it took an order as well."""
+    assert instance.constraints is not None
+    now = _Now.of(instance, instance.constraints, solution)
+    return np.array([np.any(list(now.broken(c).values()), axis=0) for c in rows])
 
 
 class _Now:
@@ -55,6 +58,17 @@ class _Now:
             if asked.service is not None:
                 times = times + asked.service[here]
             self.minutes = np.add.reduceat(times, self.starts)
+
+    @classmethod
+    def of(cls, instance: Instance, asked: Constraints, solution: Solution) -> _Now:
+        """The state of a plan."""
+        size = asked.fleet.size
+        drives = list(solution.vehicles or range(len(solution.routes)))
+        routes = dict(zip(drives, solution.routes, strict=True))
+        here = np.concatenate([[0, *routes.get(v, ())] for v in range(size)])
+        onward = np.concatenate([[*routes.get(v, ()), 0] for v in range(size)])
+        sizes = np.array([len(routes.get(v, ())) for v in range(size)])
+        return cls(instance, asked, here, onward, sizes)
 
     def broken(self, c: int) -> dict[str, BoolArray]:
         """(V,) for each limit, whether a vehicle would break it."""

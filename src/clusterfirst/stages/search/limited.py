@@ -1,4 +1,4 @@
-"""Ruin and recreate for days with constraints: the large steps with limits kept.
+"""Annealing for days with constraints: small steps, and ruin and recreate.
 
 The same strings are removed as in a plain day; what comes back stands only where its
 vehicle may take it. Orders without a place go to the bank and are drawn again later.
@@ -11,6 +11,8 @@ import math
 from typing import Any
 
 from clusterfirst.stages.compiled import inner, kernel, random, signed
+from clusterfirst.stages.search.annealing import MOVES
+from clusterfirst.stages.search.limited_crossings import random_limited_move
 from clusterfirst.stages.search.limits import (
     away,
     enter,
@@ -39,19 +41,19 @@ RECALLED = 4  # orders that a step draws from the bank, at most
 def _extra(data: Any, limits: Any, tours: Any, c: int, a: int) -> float:
     """What order c adds behind node a; infinite where a limit is broken."""
     b, r = after(tours, a), route_of(tours, a)
-    extra = distance(data, a, c) + distance(data, c, b)
+    extra = distance(data, a, c) + distance(data, c, b) - tours.gap[a]
     time = minutes_between(data, limits, a, c) + minutes_between(data, limits, c, b)
-    time += limits.service[c]
-    if a != b:
-        extra -= tours.gap[a]
-        time -= minutes_between(data, limits, a, b)
+    time += limits.service[c] - minutes_between(data, limits, a, b)
     if limits.length[r] + extra > limits.longest[r]:
         return math.inf
     if limits.minutes[r] + time > limits.slowest[r]:
         return math.inf
     if tours.size[r] == 0:
         extra += limits.fixed[r]
-    return float(extra + away(limits, c, r))
+    moving = away(limits, c, r)
+    if moving > 0.0 and limits.away_now[0] * moving + moving > limits.most:
+        return math.inf
+    return float(extra + moving)
 
 
 @inner
@@ -122,12 +124,10 @@ def _place(
         ruins.key[i] = 1.0
         r = route_of(tours, where)
         a, b = where, after(tours, where)
-        limits.length[r] += distance(data, a, c) + distance(data, c, b)
+        limits.length[r] += distance(data, a, c) + distance(data, c, b) - tours.gap[a]
         limits.minutes[r] += minutes_between(data, limits, a, c) + limits.service[c]
         limits.minutes[r] += minutes_between(data, limits, c, b)
-        if a != b:
-            limits.length[r] -= tours.gap[a]
-            limits.minutes[r] -= minutes_between(data, limits, a, b)
+        limits.minutes[r] -= minutes_between(data, limits, a, b)
         link(data, tours, c, where)
         delta += extra + enter(limits, c, r)
         ruins.absent[c] = 0
@@ -242,10 +242,15 @@ def step(
 def anneal_limited(
     data: Any, limits: Any, state: Any, plan: Any, iterations: int, temperature: float
 ) -> None:
-    """Run so many large steps at one temperature."""
+    """Run so many iterations at one temperature."""
     tours, memory, ruins = state
     for _ in range(iterations):
-        step(data, limits, tours, memory, ruins, plan, temperature)
+        for _ in range(MOVES):
+            random_limited_move(data, limits, state, plan, temperature)
+        rest = plan.ruins if limits.balance == 0 else 0.0
+        while rest > 0.0 and (rest >= 1.0 or random(memory.rng) < rest):
+            step(data, limits, tours, memory, ruins, plan, temperature)
+            rest -= 1.0
     keep_best(tours, memory)
 
 

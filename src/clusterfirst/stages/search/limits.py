@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
-from clusterfirst.stages.compiled import inlined, inner
+from clusterfirst.stages.compiled import inlined, inner, kernel
 from clusterfirst.stages.search.linked import after, distance
 
 SAFE = 1 - 1e-12  # of a limit: the judge adds in another order
@@ -51,12 +51,35 @@ class Limits(NamedTuple):
     banked: IntArray  # (1,) how many
     changed: IntArray  # (V,) routes to measure again
     is_changed: IntArray  # (V,) 0 or 1
+    # what is asked at all: a search passes over the rest
+    timed: int
+    one_way: int  # ways differ from the ways back
+    own_starts: int  # vehicles go on from where they are
+    picky: int  # wishes, groups, or orders that must not meet
+    watched: int  # picky, or another plan is to be kept
+    mixed: int  # vehicles are not all alike
+    priced: int  # vehicles cost something, or moves do
+    generous: float  # the most that such prices give back, about
+    most: float  # price of all orders that may leave their vehicles
+    away_now: IntArray  # (1,) orders that have
+    balance: int  # what is to be even: 0 nothing, 1 stops, 2 load, 3 way, 4 minutes
+    even: FloatArray  # (2,) the price of its squares, and what each route should have
+    # sums along the routes that are `noted`: length and minutes up to a node
+    ahead: FloatArray  # (nodes,)
+    back: FloatArray  # (nodes,) driven the other way
+    clock: FloatArray  # (nodes,) minutes, with service
+    clock_back: FloatArray  # (nodes,)
+    length_back: FloatArray  # (V,)
+    minutes_back: FloatArray  # (V,)
 
 
 def limits_of(
-    instance: Instance, vehicles: IntArray, home: IntArray | None, move_price: float
+    instance: Instance, vehicles: IntArray, home: IntArray, price: tuple[float, float]
 ) -> Limits:
-    """Return the limits of a day whose slots are these vehicles; everyone is banked."""
+    """Return the limits of a day whose slots are these vehicles; everyone is banked.
+
+    `price` is that of an order which is not at home, and how many may be.
+    """
     asked = instance.constraints
     assert asked is not None
     assert instance.vehicle_units is not None
@@ -69,6 +92,14 @@ def limits_of(
         for numbers in (asked.groups, asked.aparts)
     )
     must = ~fleet.optional[kind]
+    fixed = fleet.fixed_cost[kind] - np.where(must, 2 * worth.max(), 0.0)
+    picky = len(asked.wishes[0]) > 0 or len(asked.groups) > 0 or len(asked.aparts) > 0
+    kept = bool((home >= 0).any())
+    minutes = asked.durations
+    straight = instance.symmetric and (
+        minutes is None or np.array_equal(minutes, minutes.T)
+    )
+    nodes = n + 1 + size
     grouped = groups >= 0
     count = int(groups.max(initial=-1)) + 2
     return Limits(
@@ -76,7 +107,7 @@ def limits_of(
         stops=np.minimum(fleet.max_stops[kind], 2**40).astype(np.int64),
         longest=fleet.max_distance[kind] * SAFE,
         slowest=fleet.max_duration[kind] * SAFE,
-        fixed=fleet.fixed_cost[kind] - np.where(must, 2 * worth.max(), 0.0),
+        fixed=fixed,
         kind=np.array(kind),
         wish=wish,
         allowed=allowed,
@@ -88,8 +119,8 @@ def limits_of(
         if asked.durations is None
         else np.array(asked.durations),
         pace=0.0 if asked.speed is None else 60.0 / asked.speed,
-        home=np.full(n + 1, -1, dtype=np.int64) if home is None else home,
-        move_price=move_price,
+        home=home,
+        move_price=price[0],
         length=np.zeros(size),
         minutes=np.zeros(size),
         group_worth=np.bincount(
@@ -103,6 +134,24 @@ def limits_of(
         banked=np.array([n]),
         changed=np.zeros(size, dtype=np.int64),
         is_changed=np.zeros(size, dtype=np.int64),
+        timed=int(asked.timed and bool(np.isfinite(fleet.max_duration).any())),
+        one_way=int(not straight),
+        own_starts=0,
+        picky=int(picky),
+        watched=int(picky or kept),
+        mixed=int(picky or kept or len(np.unique(kind)) > 1),
+        priced=int(kept or bool(fixed.any())),
+        generous=float(np.abs(fleet.fixed_cost).max()) + 3 * price[0] * kept,
+        most=np.inf if np.isinf(price[1]) else (price[1] + 0.5) * price[0],
+        away_now=np.zeros(1, dtype=np.int64),
+        balance=0,
+        even=np.zeros(2),
+        ahead=np.zeros(nodes),
+        back=np.zeros(nodes),
+        clock=np.zeros(nodes),
+        clock_back=np.zeros(nodes),
+        length_back=np.zeros(size),
+        minutes_back=np.zeros(size),
     )
 
 
@@ -133,6 +182,8 @@ def _wishes(
 @inlined
 def minutes_between(data: Any, limits: Any, a: int, b: int) -> float:
     """Minutes from node a to node b."""
+    if limits.timed == 0:
+        return 0.0
     if limits.durations.shape[0] > 1:
         return float(limits.durations[data.rows[a], data.rows[b]])
     return float(limits.pace * distance(data, a, b)) if limits.pace > 0.0 else 0.0
@@ -158,6 +209,8 @@ def enter(limits: Any, c: int, r: int) -> float:
     g, a = limits.group[c], limits.apart[c]
     if a >= 0:
         limits.apart_in[a, r] += 1
+    if limits.home[c] >= 0 and limits.home[c] != r:
+        limits.away_now[0] += 1
     if g < 0:
         return 0.0
     limits.group_at[g] = r
@@ -171,6 +224,8 @@ def leave(limits: Any, c: int, r: int) -> float:
     g, a = limits.group[c], limits.apart[c]
     if a >= 0:
         limits.apart_in[a, r] -= 1
+    if limits.home[c] >= 0 and limits.home[c] != r:
+        limits.away_now[0] -= 1
     if g < 0:
         return 0.0
     broken = whole(limits, g)
@@ -192,14 +247,89 @@ def away(limits: Any, c: int, r: int) -> float:
 
 
 @inner
+def may_move(limits: Any, c: int, s: int) -> bool:
+    """Whether order c may change to vehicle s, apart from loads and ways."""
+    if limits.allowed[limits.wish[c], s] == 0:
+        return False
+    g, a = limits.group[c], limits.apart[c]
+    if g >= 0 and limits.group_in[g] > 1:
+        return False
+    return not (a >= 0 and limits.apart_in[a, s] > 0)
+
+
+@inlined
+def keeps(limits: Any, r: int, new: Any) -> bool:
+    """Whether vehicle r may drive so much, so many stops, so far and so long.
+
+    What is above a limit already, by rounding, may become less.
+    """
+    load, size, length, minutes = new
+    if load > limits.capacity[r] or size > limits.stops[r]:
+        return False
+    if length > limits.longest[r] and length > limits.length[r]:
+        return False
+    return bool(minutes <= limits.slowest[r] or minutes <= limits.minutes[r])
+
+
+@inner
+def uneven(limits: Any, new: Any) -> float:
+    """The price of a route that has more, or less, than each should have."""
+    load, size, length, minutes = new
+    if size == 0:
+        return 0.0
+    has = float(size)
+    if limits.balance == 2:
+        has = float(load)
+    elif limits.balance == 3:
+        has = length
+    elif limits.balance == 4:
+        has = minutes
+    return float(limits.even[0] * (has - limits.even[1]) ** 2)
+
+
+@inner
+def note_way(data: Any, limits: Any, tours: Any, r: int) -> None:
+    """Write down the sums along route r, unless they stand there."""
+    if tours.noted[r] == 1:
+        return
+    tours.noted[r] = 1
+    depot = len(data.demands) + r
+    tours.place[depot] = 0
+    tours.upto[depot] = 0
+    place, load, node = 0, 0, depot
+    ahead, back, clock, clock_back = 0.0, 0.0, 0.0, 0.0
+    while True:
+        onward = after(tours, node)
+        ahead += tours.gap[node]
+        clock += minutes_between(data, limits, node, onward)
+        if limits.one_way > 0:
+            back += distance(data, onward, node)
+            clock_back += minutes_between(data, limits, onward, node)
+        if onward == depot:
+            break
+        node = onward
+        place += 1
+        load += data.demands[node]
+        clock += limits.service[node]
+        clock_back += limits.service[node]
+        tours.place[node] = place
+        tours.upto[node] = load
+        limits.ahead[node] = ahead
+        limits.clock[node] = clock
+        limits.back[node] = back if limits.one_way > 0 else ahead
+        limits.clock_back[node] = clock_back if limits.one_way > 0 else clock
+    limits.length[r], limits.minutes[r] = ahead, clock
+    limits.length_back[r] = back if limits.one_way > 0 else ahead
+    limits.minutes_back[r] = clock_back if limits.one_way > 0 else clock
+
+
+@inner
 def measure(data: Any, limits: Any, tours: Any, r: int) -> None:
     """Walk along route r and note its length and minutes."""
     depot = len(data.demands) + r
     length, minutes, node = 0.0, 0.0, depot
     while True:
         onward = after(tours, node)
-        if onward == node:
-            break
         length += tours.gap[node]
         minutes += minutes_between(data, limits, node, onward)
         if onward == depot:
@@ -208,6 +338,14 @@ def measure(data: Any, limits: Any, tours: Any, r: int) -> None:
         node = onward
     limits.length[r] = length
     limits.minutes[r] = minutes
+
+
+@kernel
+def measure_all(data: Any, limits: Any, tours: Any) -> None:
+    """Walk along every route; what was noted along them is forgotten."""
+    for r in range(len(tours.size)):
+        measure(data, limits, tours, r)
+        tours.noted[r] = 0
 
 
 @inner

@@ -1,0 +1,171 @@
+"""Yesterday's plan, or this morning's: what of it stays, and what a report says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterfirst.files.solutions import route_names
+from clusterfirst.problem.changes import changes_between
+from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.canonical import Canonical
+from clusterfirst.solving.staying import limits_broken
+from clusterfirst.stages.search.constrained import Keeping, Routing
+
+# Of the mean distance to the ten nearest customers: the price of a move where none is
+# given. docs/dispatch.md has the curve it was chosen on.
+MOVE_PRICE = 2.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Another plan: customers stay with their vehicle and fellows.
+
+    Parameters
+    ----------
+    plan
+        Yesterday's, or this morning's.
+    move_price
+        Length that a customer's change of vehicle must save; None: a fitting one.
+    share
+        Of the customers, how many stay at least, whatever moving would save.
+    frozen
+        Names of vehicles whose routes stay as they are ("Anna|Ben").
+    first_stops
+        Stops at the beginning of every route that stay as they are.
+    """
+
+    plan: Solution
+    move_price: float | None = None
+    share: float | None = None
+    frozen: str = ""
+    first_stops: int = 0
+
+
+def at_home(form: Canonical, kept: Kept) -> tuple[Routing, Keeping]:
+    """Today's customers where they were, as far as each route keeps its limits."""
+    day, asked = form.instance, form.instance.constraints
+    assert asked is not None
+    free = day.replace(constraints=asked.replace(allow_unserved=True))
+    place = np.argsort(form.order).tolist()
+    whole = _named(kept, asked.fleet.size, form)
+    home: dict[int, int] = {}
+    routing: Routing = {}
+    frozen: dict[int, list[int]] = {}
+    drives = kept.plan.vehicles or range(len(kept.plan.routes))
+    for vehicle, route in zip(drives, kept.plan.routes, strict=True):
+        if not 0 <= vehicle < asked.fleet.size or vehicle in routing:
+            continue
+        known = [c for c in dict.fromkeys(route) if 1 <= c <= day.num_customers]
+        rows = [place[c] for c in known if place[c] not in home]
+        home |= dict.fromkeys(rows, vehicle)
+        first = set(route if vehicle in whole else route[: kept.first_stops])
+        begun = [place[c] for c in known if c in first and place[c] in rows]
+        if begun:
+            _require_possible(free, vehicle, begun)
+            frozen[vehicle] = begun
+        for tried in (rows, begun):  # all that were on it, or only what has to stay
+            broken = judge(free, Solution([tried], [vehicle])).violations
+            if tried and {problem.code for problem in broken} <= {"E825", "E828"}:
+                routing[vehicle] = tried
+                break
+    fixed = {c for route in frozen.values() for c in route}
+    movable = {c: v for c, v in home.items() if c not in fixed}
+    most = math.inf
+    if kept.share is not None:
+        most = math.floor((1.0 - kept.share) * len(home) + 1e-9)
+    price = kept.move_price
+    if price is None:
+        price = 0.0 if kept.share is not None else MOVE_PRICE * _step(day)
+    return routing, Keeping(movable, price, most, frozen, frozenset(whole))
+
+
+def _step(day: Instance) -> float:
+    """Mean distance of a customer to its ten nearest, as the search measures it."""
+    from clusterfirst.stages.search.regions import whole_data
+
+    plain = day
+    if day.matrix is not None:
+        plain = day.replace(matrix=(day.matrix + day.matrix.T) / 2)
+    gaps = whole_data(plain.replace(constraints=None), 10).near_gap[1:]
+    return float(gaps.mean()) if gaps.size else 0.0
+
+
+def _named(kept: Kept, size: int, form: Canonical) -> set[int]:
+    """The vehicles whose routes stay as they are."""
+    if not kept.frozen:
+        return set()
+    given, asked = form.given.constraints, form.instance.constraints
+    assert asked is not None
+    if given is None:  # routes of a plain day go by their numbers
+        words = [word.strip() for word in kept.frozen.split("|")]
+        for word in words:
+            if not word.isdecimal() or not 1 <= int(word) <= size:
+                rule = "vehicles have no names: give the numbers of routes, 1|4"
+                raise InputError(Problem("E433", "--frozen", word, rule))
+        return {int(word) - 1 for word in words}
+    mask, stranger = asked.fleet.named(kept.frozen)
+    if stranger:
+        known = ", ".join(asked.fleet.vehicle_names[:5])
+        rule = f"no vehicle has this name; there are {known}"
+        raise InputError(Problem("E433", "--frozen", stranger, rule))
+    return set(np.flatnonzero(mask).tolist())
+
+
+def _require_possible(free: Instance, vehicle: int, begun: Sequence[int]) -> None:
+    """What stays as it is must keep today's limits: nobody can change it."""
+    broken = judge(free, Solution([list(begun)], [vehicle])).violations
+    wrong = [p for p in broken if p.code not in {"E825", "E828"}]
+    if wrong:
+        rule = f"these stops stay as they are, and break a limit: {wrong[0].rule}"
+        assert free.constraints is not None
+        name = free.constraints.fleet.vehicle_names[vehicle]
+        raise InputError(Problem("E437", f"frozen {name}", wrong[0].got, rule))
+
+
+def oriented(day: Instance, found: Routing, before: Routing) -> Routing:
+    """Drive each route in the direction of before, where both are as long."""
+    if not day.symmetric:
+        return found
+    turned = dict(found)
+    for vehicle, route in found.items():
+        at = {c: k for k, c in enumerate(before.get(vehicle, []))}
+        known = [at[c] for c in route if c in at]
+        if sum(np.sign(np.diff(known))) < 0:
+            turned[vehicle] = route[::-1]
+    return turned
+
+
+def report(
+    instance: Instance, kept: Kept, solution: Solution, free_cost: float | None
+) -> str:
+    """What moved and why, and what it cost to keep the rest, in one sentence."""
+    names = route_names(instance, kept.plan)
+    changes = changes_between(kept.plan.routes, solution.routes, names)
+    moved = [row for row, was in changes.moved.items() if was]
+    old = {c: k for k, route in enumerate(kept.plan.routes) for c in route}
+    drives = list(kept.plan.vehicles or range(len(kept.plan.routes)))
+    forced = 0
+    if moved and instance.constraints is not None:
+        broken = limits_broken(instance, solution, moved)
+        today = dict(zip(solution.vehicles or (), solution.routes, strict=False))
+        fresh = {v for v, route in today.items() if any(c not in old for c in route)}
+        forced = sum(
+            broken[at, drives[old[row]]] and drives[old[row]] in fresh
+            for at, row in enumerate(moved)
+        )
+    said = (
+        f"{len(moved)} of {changes.both} changed vehicle, {forced} because of new "
+        f"orders; {changes.new} are new; {100 * changes.pairs_kept:.0f} % of "
+        "same-route pairs kept"
+    )
+    if free_cost:
+        extra = 100 * (judge(instance, solution).cost / free_cost - 1)
+        word = "longer" if extra >= 0 else "shorter"
+        said += f"; {abs(extra):.1f} % {word} than free planning"
+    return said
