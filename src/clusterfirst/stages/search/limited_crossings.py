@@ -11,17 +11,15 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.stages.compiled import inlined, inner, random_bits, signed
-from clusterfirst.stages.search.limited_moves import (
+from clusterfirst.stages.search.limited_changes import (
     all_may,
     change_vehicle,
-    exchange,
-    move_string,
     moved_price,
     now,
     priced_up_to,
     settle,
-    swap,
 )
+from clusterfirst.stages.search.limited_moves import exchange, move_string, swap
 from clusterfirst.stages.search.limits import keeps, minutes_between, note_way
 from clusterfirst.stages.search.linked import after, before, distance, join, route_of
 from clusterfirst.stages.search.moves import (

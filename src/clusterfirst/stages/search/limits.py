@@ -93,13 +93,6 @@ def limits_of(
     )
     must = ~fleet.optional[kind]
     fixed = fleet.fixed_cost[kind] - np.where(must, 2 * worth.max(), 0.0)
-    picky = len(asked.wishes[0]) > 0 or len(asked.groups) > 0 or len(asked.aparts) > 0
-    kept = bool((home >= 0).any())
-    minutes = asked.durations
-    straight = instance.symmetric and (
-        minutes is None or np.array_equal(minutes, minutes.T)
-    )
-    nodes = n + 1 + size
     grouped = groups >= 0
     count = int(groups.max(initial=-1)) + 2
     return Limits(
@@ -134,8 +127,27 @@ def limits_of(
         banked=np.array([n]),
         changed=np.zeros(size, dtype=np.int64),
         is_changed=np.zeros(size, dtype=np.int64),
+        **_asked(instance, fixed, home, price, kind),
+    )
+
+
+def _asked(
+    instance: Instance,
+    fixed: FloatArray,
+    home: IntArray,
+    price: tuple[float, float],
+    kind: IntArray,
+) -> dict[str, Any]:
+    """What is asked at all, and room for the sums along the routes."""
+    asked = instance.constraints
+    assert asked is not None
+    fleet, size = asked.fleet, len(kind)
+    picky = len(asked.wishes[0]) > 0 or len(asked.groups) > 0 or len(asked.aparts) > 0
+    kept = bool((home >= 0).any())
+    nodes = instance.num_customers + 1 + size
+    return dict(
         timed=int(asked.timed and bool(np.isfinite(fleet.max_duration).any())),
-        one_way=int(not straight),
+        one_way=int(not instance.symmetric),
         own_starts=0,
         picky=int(picky),
         watched=int(picky or kept),
