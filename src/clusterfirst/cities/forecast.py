@@ -215,7 +215,7 @@ def plan_days(chunk: _Chunk) -> FloatArray | str:
 def lines(found: Forecast) -> list[str]:
     """Return the forecast in a few sentences."""
     mean, error = found.bias
-    told = [
+    rows = [
         f"capacity {found.capacity:g}, {len(found.table)} days: {found.fleet} vehicles "
         f"suffice on {ENOUGH:.0%} of them (the load alone fills {found.least_fleet})"
     ]
@@ -223,12 +223,12 @@ def lines(found: Forecast) -> list[str]:
         values = found.of(name)
         low, middle, high = np.quantile(values, [0.1, 0.5, 0.9]).tolist()
         unit = f" {found.unit}" if name == "length" and found.unit else ""
-        told.append(f"{name:<10}{middle:.5g}{unit} ({low:.5g} to {high:.5g})")
+        rows.append(f"{name:<10}{middle:.5g}{unit} ({low:.5g} to {high:.5g})")
     if len(found.excess) > 1:
-        told.append(
+        rows.append(
             f"lengths are {mean:.1%} (+- {2 * error:.1%}) above those of a long search"
         )
-    return told
+    return rows
 
 
 def table(found: Sequence[Forecast]) -> str:

@@ -63,16 +63,16 @@ def lines(known: dict[str, Any]) -> dict[str, str]:
     if not known["days"]:
         return {"days": "none yet; `clusterfirst city add-days` adds them"}
     dates, weekdays = known["dates"], known["weekdays"]
-    told = {"days": str(known["days"])}
+    shown = {"days": str(known["days"])}
     if dates:
-        told["days"] += f", {dates[0]} to {dates[1]}"
-        told["weekdays"] = ", ".join(f"{day} {n}" for day, n in weekdays.items() if n)
-    told["orders"] = f"{_words(known['orders_per_day'])} a day"
-    told["demand"] = f"{_words(known['demand_per_order'])} per order"
+        shown["days"] += f", {dates[0]} to {dates[1]}"
+        shown["weekdays"] = ", ".join(f"{day} {n}" for day, n in weekdays.items() if n)
+    shown["orders"] = f"{_words(known['orders_per_day'])} a day"
+    shown["demand"] = f"{_words(known['demand_per_order'])} per order"
     if known["vehicle_equivalents"]:
-        told["load"] = f"{_words(known['vehicle_equivalents'])} full vehicles a day"
-    told["seen"] = f"{known['locations_seen']:.0%} of the locations had an order"
-    return told
+        shown["load"] = f"{_words(known['vehicle_equivalents'])} full vehicles a day"
+    shown["seen"] = f"{known['locations_seen']:.0%} of the locations had an order"
+    return shown
 
 
 def _words(spread: dict[str, float]) -> str:

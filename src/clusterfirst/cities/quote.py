@@ -42,7 +42,7 @@ class QuoteSettings:
         for name, most in (("completions", 100_000), ("threads", 64)):
             value = getattr(self, name)
             if not 1 <= value <= most:
-                rule = f"a whole number from 1 to {most} is needed"
+                rule = f"must be a whole number from 1 to {most}"
                 raise InputError(Problem("E404", name, str(value), rule))
 
 
@@ -190,7 +190,7 @@ class Quoter:
             rule = "it has an order today; a quote is for one more stop"
             raise InputError(Problem("E407", where, rule=rule))
         if not 0 <= demand < np.inf:
-            rule = "a finite number of at least 0 is needed"
+            rule = "must be a finite number of at least 0"
             raise InputError(Problem("E133", "demand", str(demand), rule))
 
     @property

@@ -62,24 +62,24 @@ class Quote:
     def lines(self, unit: str) -> list[str]:
         """Return the quote in a few sentences."""
         unit = f" {unit}" if unit else ""
-        told = ["does not fit into today's plan"]
+        rows = ["does not fit into today's plan"]
         if self.now.fits:
             where = f"as stop {self.now.place + 1} of route {self.now.vehicle + 1}"
             if self.now.vehicle == NEW_VEHICLE:
                 where = "with a vehicle of its own"
-            told = [f"now        {self.now.price:.5g}{unit} {where}"]
-            told.append(
+            rows = [f"now        {self.now.price:.5g}{unit} {where}"]
+            rows.append(
                 f"repaired   {self.after_repair:.5g}{unit} after a short search"
             )
         if self.expected is not None:
             p10, p50, p90 = self.expected.quantiles
-            told.append(
+            rows.append(
                 f"by tonight {p50:.5g}{unit} ({p10:.5g} to {p90:.5g}; mean "
                 f"{self.expected.mean:.5g} +- {self.expected.standard_error:.2g}) "
                 f"over {len(self.expected.prices)} likely ends of this day"
             )
-            told.append(f"vehicles   {self.expected.vehicles.mean():+.2f} on average")
-        return told
+            rows.append(f"vehicles   {self.expected.vehicles.mean():+.2f} on average")
+        return rows
 
 
 def quote(quoter: Quoter, row: int, demand: float) -> Quote:

@@ -77,15 +77,17 @@ def bench(
     sets: Sets = None,
     methods: Methods = None,
     seconds: Seconds = "0.1,0.3,1,3,10",
-    seeds: Annotated[str, typer.Option(help="Seeds, as 0,1,2 or 0:3.")] = "0",
+    seeds: Annotated[
+        str, typer.Option(help="Random seeds, such as 0,1,2 or 0:3.")
+    ] = "0",
     instances: Annotated[
-        str | None, typer.Option(help="Part of the set, as 0:32 or 5.")
+        str | None, typer.Option(help="Part of the set, such as 0:32 or 5.")
     ] = None,
     cores: Cores = 1,
     references: References = None,
     published: Published = None,
     model: Annotated[
-        str | None, typer.Option(help="Weights of neural: a name or a folder.")
+        str | None, typer.Option(help="Weights for neural: a name or a folder.")
     ] = None,
     city: Annotated[
         str | None,
@@ -102,10 +104,10 @@ def bench(
     capacity: options.Capacity = None,
     rounding: options.Rounding = None,
     engine: EngineName = "pool",
-    workers: Annotated[int, typer.Option(help="Runs at a time with ray.")] = 2,
+    workers: Annotated[int, typer.Option(help="Parallel runs with --engine ray.")] = 2,
     data: options.Data = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of the results; run again to go on.")
+        Path, typer.Option(help="Folder for the results; run again to resume.")
     ] = Path("out/bench"),
     as_json: options.Json = False,
 ) -> int:
@@ -219,8 +221,8 @@ def _compare(
         others = read_published(beside.published, bench_set)
     if beside.references is not None:
         say(f"{bench_set.name}: references {beside.references} ...")
-        told = _by_time(lambda done, total: f"reference {done} of {total}")
-        bench_set = with_references(bench_set, beside.references, told)
+        show = _by_time(lambda done, total: f"reference {done} of {total}")
+        bench_set = with_references(bench_set, beside.references, show)
     result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
     result.rows += others
     report = make_report(bench_set, result)
@@ -253,7 +255,7 @@ def _city_days(
     from clusterfirst.evidence.bench.sets import law_set
 
     if count < 1:
-        rule = "at least 1 is needed"
+        rule = "must be at least 1"
         raise InputError(Problem("E404", "count", str(count), rule))
     law = open_law(name)
     if customers is None and law.is_paper:
@@ -287,7 +289,7 @@ def _numbers(where: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
     try:
         return [kind(word) for word in text.split(",")]
     except ValueError as error:
-        rule = "numbers separated by commas are needed"
+        rule = "must be numbers separated by commas"
         raise InputError(Problem("E404", where, text, rule)) from error
 
 

@@ -31,8 +31,8 @@ city_app.command("add-days")(add_days)
 city_app.command("add-locations")(add_locations)
 city_app.command("check-law")(check_law)
 
-Name = Annotated[str, typer.Option(help="A name for people; the folder's by default.")]
-CityOut = Annotated[Path, typer.Option(help="Folder to write the city to.")]
+Name = Annotated[str, typer.Option(help="Display name; default: the folder's name.")]
+CityOut = Annotated[Path, typer.Option(help="Folder for the new city.")]
 
 
 @city_app.command("sample")
@@ -282,11 +282,11 @@ def _point(values: list[float]) -> str:
 
 def _require(option: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        rule = f"a whole number from {low} to {high} is needed"
+        rule = f"must be a whole number from {low} to {high}"
         raise InputError(Problem("E404", option, str(value), rule))
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        rule = f"one of {', '.join(known)} is needed"
+        rule = f"must be one of {', '.join(known)}"
         raise InputError(Problem("E404", option, value, rule))

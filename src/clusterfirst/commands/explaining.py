@@ -49,7 +49,7 @@ def explain(
     ] = None,
     customer: Annotated[
         str | None,
-        typer.Option(help="An order: five sentences on why it is where it is."),
+        typer.Option(help="Explain this order in five sentences."),
     ] = None,
     model: ModelName = None,
     new_locations: NewLocations = "refuse",
@@ -80,7 +80,7 @@ def explain(
             rule = f"a file that ends in {', '.join(TABLES + PICTURES)} is needed"
             raise InputError(Problem("E404", "--out", str(target), rule))
     if new_locations not in NEW_LOCATIONS:
-        rule = f"one of {', '.join(NEW_LOCATIONS)} is needed"
+        rule = f"must be one of {', '.join(NEW_LOCATIONS)}"
         raise InputError(Problem("E404", "--new-locations", new_locations, rule))
     read = [path for path in (instance_file, solution_file) if path is not None]
     read += reader.files.paths

@@ -80,7 +80,7 @@ def check_law(
 
     history = open_history(folder)
     if not 2 <= draws <= 100_000:
-        rule = "a whole number from 2 to 100000 is needed"
+        rule = "must be a whole number from 2 to 100000"
         raise InputError(Problem("E404", "--draws", str(draws), rule))
     found = check(history, hold_back, draws)
     passed = all(each.passed for each in found)

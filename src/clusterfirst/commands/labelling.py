@@ -39,7 +39,7 @@ def label(
         ),
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder of the labels; run again to go on.")
+        Path, typer.Option(help="Folder for the labels; run again to resume.")
     ],
     customers: Annotated[
         int | None,
@@ -49,19 +49,26 @@ def label(
     ] = None,
     count: Annotated[int, typer.Option(help="Number of instances.")] = 1000,
     seconds: Annotated[
-        float | None, typer.Option(help="CPU seconds per label; this or --iterations.")
+        float | None,
+        typer.Option(help="CPU seconds per label; give this or --iterations."),
     ] = None,
     iterations: Annotated[
         int | None,
-        typer.Option(help="Stop after so many without improvement: repeatable."),
+        typer.Option(
+            help="Stop after this many iterations without improvement; repeatable."
+        ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Labels made at the same time.")] = 1,
+    workers: Annotated[int, typer.Option(help="Labels made in parallel.")] = 1,
     seed: options.Seed = 0,
     first: Annotated[
-        int, typer.Option(help="Index of the first instance: one range per machine.")
+        int,
+        typer.Option(
+            help="Index of the first instance; give each machine its own range."
+        ),
     ] = 0,
     seeds_per_instance: Annotated[
-        int, typer.Option(help="Labels per instance, each from another teacher seed.")
+        int,
+        typer.Option(help="Labels per instance, each with a different teacher seed."),
     ] = 1,
     teacher: Annotated[
         str, typer.Option(help="hgs, pyvrp or polish (our own).")

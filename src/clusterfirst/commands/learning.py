@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
 
-Threads = Annotated[int | None, typer.Option(help="Cores to use; all by default.")]
-Workers = Annotated[int, typer.Option(help="Labels made at the same time.")]
+Threads = Annotated[int | None, typer.Option(help="Number of cores; default: all.")]
+Workers = Annotated[int, typer.Option(help="Labels made in parallel.")]
 CityName = Annotated[
     str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
 ]
@@ -33,12 +33,15 @@ CityName = Annotated[
 
 def pretrain(
     city: CityName,
-    out: Annotated[Path, typer.Option(help="Folder of the table; run again to go on.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the table; run again to resume.")
+    ],
     settings: Annotated[
         str, typer.Option(help="default (for two cores) or paper.")
     ] = "default",
     minutes: Annotated[
-        float | None, typer.Option(help="Stop after so long; run again to go on.")
+        float | None,
+        typer.Option(help="Stop after this many minutes; run again to resume."),
     ] = None,
     threads: Threads = None,
 ) -> int:
@@ -54,7 +57,7 @@ def pretrain(
     from clusterfirst.problem.clock import Deadline
 
     if settings not in SETTINGS:
-        rule = f"one of {', '.join(SETTINGS)} is needed"
+        rule = f"must be one of {', '.join(SETTINGS)}"
         raise InputError(Problem("E404", "--settings", settings, rule))
     show = ProgressLine(LINE_SECONDS)
 
@@ -77,7 +80,7 @@ def pretrain(
 
 
 def train(
-    out: Annotated[Path, typer.Option(help="Folder of the run; run again to go on.")],
+    out: Annotated[Path, typer.Option(help="Folder for the run; run again to resume.")],
     config: Annotated[
         str | None,
         typer.Option(
@@ -99,19 +102,23 @@ def train(
     ] = None,
     init: Annotated[
         str | None,
-        typer.Option(help="Begin with the weights of a model or exported weights."),
+        typer.Option(
+            help="Start from the weights of a model, or from exported weights."
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Steps of the whole run, if not the config's.")
+        int | None,
+        typer.Option(help="Total number of steps; overrides the configuration."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the run, if not the config's.")
+        int | None, typer.Option(help="Random seed; overrides the configuration.")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Stop after so long; run again to go on.")
+        float | None,
+        typer.Option(help="Stop after this many minutes; run again to resume."),
     ] = None,
     validate: Annotated[
-        int, typer.Option(help="Measure the solved gap on so many instances.")
+        int, typer.Option(help="Number of instances to measure the solved gap on.")
     ] = 0,
     validate_customers: Annotated[
         int, typer.Option(help="Customers of each validation instance.")
@@ -119,10 +126,11 @@ def train(
     workers: Workers = 1,
     threads: Threads = None,
     export: Annotated[
-        Path | None, typer.Option(help="Write a model folder afterwards.")
+        Path | None, typer.Option(help="Write a model folder when training ends.")
     ] = None,
     export_weights: Annotated[
-        Path | None, typer.Option(help="Write the averaged weights alone afterwards.")
+        Path | None,
+        typer.Option(help="Write only the averaged weights when training ends."),
     ] = None,
 ) -> int:
     """Train the networks on labels.
@@ -163,16 +171,16 @@ def train(
 def learn(
     city: CityName,
     out: Annotated[
-        Path, typer.Option(help="Folder of all stages; run again to go on.")
+        Path, typer.Option(help="Folder for all stages; run again to resume.")
     ],
-    hours: Annotated[float, typer.Option(help="Time for everything together.")] = 3.0,
+    hours: Annotated[float, typer.Option(help="Total time for all stages.")] = 3.0,
     customers: Annotated[
         int, typer.Option(help="Customers of a usual day, if there are no past days.")
     ] = 100,
-    validate: Annotated[int, typer.Option(help="Days to measure on.")] = 100,
+    validate: Annotated[int, typer.Option(help="Number of validation days.")] = 100,
     workers: Annotated[
         int | None,
-        typer.Option(help="Labels made at the same time; one per core by default."),
+        typer.Option(help="Labels made in parallel; default: one per core."),
     ] = None,
     threads: Threads = None,
 ) -> int:
@@ -232,7 +240,7 @@ def _words(now: Report) -> str:
 def _cores(threads: int | None) -> int:
     """How many cores to use."""
     if threads is not None and threads < 1:
-        rule = "at least 1 is needed"
+        rule = "must be at least 1"
         raise InputError(Problem("E404", "--threads", str(threads), rule))
     return threads or os.cpu_count() or 1
 

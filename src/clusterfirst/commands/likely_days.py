@@ -25,9 +25,11 @@ CityName = Annotated[
 ]
 Weekday = Annotated[
     str | None,
-    typer.Option(help="mon, tue, wed, thu, fri, sat or sun; any by default."),
+    typer.Option(help="mon, tue, wed, thu, fri, sat or sun; default: any."),
 ]
-Seed = Annotated[int, typer.Option(help="The same seed draws the same days.")]
+Seed = Annotated[
+    int, typer.Option(help="Random seed; the same seed draws the same days.")
+]
 
 
 def quote(
@@ -35,28 +37,37 @@ def quote(
     orders: Annotated[Path, typer.Option(help="CSV of today's orders: id,demand.")],
     demand: Annotated[float, typer.Option(help="Demand of the new order.")],
     location: Annotated[
-        str | None, typer.Option("--id", help="Its location, if the city knows it.")
+        str | None,
+        typer.Option("--id", help="Id of its location, if the city knows it."),
     ] = None,
-    lat: Annotated[float | None, typer.Option(help="Or its latitude.")] = None,
-    lon: Annotated[float | None, typer.Option(help="And its longitude.")] = None,
+    lat: Annotated[
+        float | None, typer.Option(help="Latitude of its location, instead of --id.")
+    ] = None,
+    lon: Annotated[
+        float | None, typer.Option(help="Longitude of its location.")
+    ] = None,
     x: Annotated[
-        float | None, typer.Option(help="Or x of its place in the plane.")
+        float | None,
+        typer.Option(help="x coordinate of its location, instead of --id."),
     ] = None,
-    y: Annotated[float | None, typer.Option(help="And y.")] = None,
+    y: Annotated[
+        float | None, typer.Option(help="y coordinate of its location.")
+    ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="Today's routes; planned here by default.")
+        Path | None, typer.Option(help="Today's routes; default: plan them now.")
     ] = None,
     completions: Annotated[
-        int, typer.Option(help="Likely ends of this day to average over.")
+        int, typer.Option(help="Number of likely ends of the day to average over.")
     ] = 200,
     expect: Annotated[
-        int | None, typer.Option(help="Orders by the end of the day, if known.")
+        int | None,
+        typer.Option(help="Expected number of orders by the end of the day, if known."),
     ] = None,
     weekday: Weekday = None,
     capacity: options.Capacity = None,
     seed: Seed = 0,
     out: Annotated[
-        list[Path] | None, typer.Option(help="Write it as a picture: .png or .svg.")
+        list[Path] | None, typer.Option(help="Also draw it, as .png or .svg.")
     ] = None,
     as_json: options.Json = False,
 ) -> int:
@@ -119,20 +130,24 @@ def _row(
 
 def forecast(
     city: CityName,
-    days: Annotated[int, typer.Option(help="Likely days to draw and plan.")] = 1000,
+    days: Annotated[
+        int, typer.Option(help="Number of likely days to draw and plan.")
+    ] = 1000,
     weekday: Weekday = None,
     growth: Annotated[
-        float, typer.Option(help="Orders a day, as a multiple of the past.")
+        float, typer.Option(help="Orders per day, as a multiple of past days.")
     ] = 1.0,
     capacity: Annotated[
         str | None,
-        typer.Option(help="Capacities to compare, as 120,180; the city's by default."),
+        typer.Option(
+            help="Capacities to compare, such as 120,180; default: the city's."
+        ),
     ] = None,
     customers: Annotated[
-        int | None, typer.Option(help="Orders a day; as on past days by default.")
+        int | None, typer.Option(help="Orders per day; default: as on past days.")
     ] = None,
     seed: Seed = 0,
-    workers: Annotated[int, typer.Option(help="Processes that plan.")] = 2,
+    workers: Annotated[int, typer.Option(help="Planning processes.")] = 2,
     engine: Annotated[
         str, typer.Option(help="pool (this machine) or ray (a cluster).")
     ] = "pool",
@@ -195,7 +210,7 @@ def _capacities(text: str | None) -> list[float | None]:
     try:
         return [options.exact_capacity(word.strip()) for word in text.split(",")]
     except typer.BadParameter as error:
-        rule = "numbers above 0, separated by commas, are needed"
+        rule = "must be numbers above 0, separated by commas"
         raise InputError(Problem("E404", "--capacity", text, rule)) from error
 
 
@@ -205,14 +220,14 @@ def _weekday(name: str | None) -> int | None:
     if name is None:
         return None
     if name.lower()[:3] not in WEEKDAYS:
-        rule = f"one of {', '.join(WEEKDAYS)} is needed"
+        rule = f"must be one of {', '.join(WEEKDAYS)}"
         raise InputError(Problem("E404", "--weekday", name, rule))
     return WEEKDAYS.index(name.lower()[:3])
 
 
 def _seed(seed: int) -> int:
     if not 0 <= seed < 2**63:
-        rule = "a whole number from 0 to 2**63 - 1 is needed"
+        rule = "must be a whole number from 0 to 2**63 - 1"
         raise InputError(Problem("E404", "--seed", str(seed), rule))
     return seed
 

@@ -12,10 +12,13 @@ Json = Annotated[
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", help="Replace files that are in the folder already."),
+    typer.Option("--overwrite", help="Replace files that already exist in the folder."),
 ]
 Seed = Annotated[
-    int, typer.Option(help="The same seed and --iterations: the same answer.")
+    int,
+    typer.Option(
+        help="Random seed; with --iterations the same seed gives the same answer."
+    ),
 ]
 Method = Annotated[
     str | None,
@@ -27,7 +30,7 @@ Method = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="Weights by name or folder; implies --method neural."),
+    typer.Option(help="Weights: a model's name or folder; implies --method neural."),
 ]
 Polish = Annotated[
     bool | None,
@@ -42,7 +45,10 @@ Threads = Annotated[
 ]
 CityFolder = Annotated[
     str | None,
-    typer.Option("--city", help="City folder of a CSV of orders; 'bundled' is ours."),
+    typer.Option(
+        "--city",
+        help="City folder that the orders belong to; 'bundled' ships with the package.",
+    ),
 ]
 
 
@@ -53,7 +59,7 @@ def exact_capacity(text: str) -> float:
 
     value = plain_number(text)
     if value is None:
-        raise typer.BadParameter("a finite number in plain digits is needed")
+        raise typer.BadParameter("must be a finite number in plain digits")
     problem = inexact(text, "--capacity")
     if problem is not None:
         raise typer.BadParameter(problem.rule)
@@ -65,16 +71,16 @@ Capacity = Annotated[
     typer.Option(
         parser=exact_capacity,
         metavar="FLOAT",
-        help="Capacity of each vehicle, if not the file's own.",
+        help="Vehicle capacity; overrides the file's own.",
     ),
 ]
-Vehicles = Annotated[int | None, typer.Option(help="Hard limit on the fleet.")]
+Vehicles = Annotated[int | None, typer.Option(help="Maximum number of vehicles.")]
 Fleet = Annotated[
     str | None,
     typer.Option(
         "--vehicles",
         metavar="NUMBER|FILE",
-        help="Hard limit on the fleet, or a table of vehicles (.csv, .xlsx).",
+        help="Maximum number of vehicles, or a table of vehicles (.csv, .xlsx).",
     ),
 ]
 Matrix = Annotated[
@@ -101,7 +107,7 @@ AllowUnserved = Annotated[
     bool,
     typer.Option(
         "--allow-unserved",
-        help="Orders may stay where not all fit, least priority first.",
+        help="Leave orders unserved if not all fit, lowest priority first.",
     ),
 ]
 Rounding = Annotated[
@@ -115,8 +121,10 @@ Data = Annotated[
     Path | None,
     typer.Option(help="Folder of the named sets; also CLUSTERFIRST_DATA."),
 ]
-MaxCustomers = Annotated[int, typer.Option(help="Refuse more customers than this.")]
-MaxBytes = Annotated[int, typer.Option(help="Refuse larger files than this.")]
+MaxCustomers = Annotated[
+    int, typer.Option(help="Refuse instances with more customers than this.")
+]
+MaxBytes = Annotated[int, typer.Option(help="Refuse files larger than this, in bytes.")]
 InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help="The instance.")]
 SolutionFile = Annotated[
     Path,

@@ -36,7 +36,7 @@ def paper(
         ),
     ] = "small",
     instances: Annotated[
-        int | None, typer.Option(help="At most so many instances of each set.")
+        int | None, typer.Option(help="Use at most this many instances of each set.")
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -48,7 +48,7 @@ def paper(
     ] = None,
     data: options.Data = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of the results; run again to go on.")
+        Path, typer.Option(help="Folder for the results; run again to resume.")
     ] = Path("out/paper"),
     as_json: options.Json = False,
 ) -> int:

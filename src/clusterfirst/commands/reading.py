@@ -113,7 +113,7 @@ class DayFiles:
         fleet = None
         if self.table is not None:
             if self.table.suffix.lower() not in TABLES:
-                rule = f"a whole number or a table ({', '.join(TABLES)}) is needed"
+                rule = f"must be a whole number or a table ({', '.join(TABLES)})"
                 got = str(self.vehicles)
                 raise InputError(Problem("E404", "--vehicles", got, rule))
             fleet = read_fleet(self.table, limits)
@@ -150,7 +150,7 @@ class Reader:
         for name in ("max_customers", "max_bytes"):
             value = getattr(self, name)
             if value < 1:
-                rule = "a whole number of at least 1 is needed"
+                rule = "must be a whole number of at least 1"
                 where = f"--{name.replace('_', '-')}"
                 raise InputError(Problem("E404", where, str(value), rule))
         # A city without customers checks the other options before any file is read.

@@ -48,7 +48,7 @@ def solve(
     seed_sets: Annotated[
         int,
         typer.Option(
-            help="Of the neural method: seed sets to try; the best routes of all."
+            help="Neural method: number of seed sets to try; the best routes win."
         ),
     ] = 1,
     recentre: Annotated[
@@ -117,7 +117,8 @@ def solve(
         bool,
         typer.Option(
             "--json-lines",
-            help="Print each better answer as a line of JSON, the result as the last.",
+            help="Print each improvement as a line of JSON; the last "
+            "line is the result.",
         ),
     ] = False,
 ) -> int:

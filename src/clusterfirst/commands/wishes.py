@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Keep = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Yesterday's plan: customers stay with their vehicle."
+        metavar="FILE", help="Yesterday's plan; customers stay with their vehicle."
     ),
 ]
 MovePrice = Annotated[
     float | None,
-    typer.Option(help="With --keep: the length that moving a customer must save."),
+    typer.Option(help="With --keep: how much length a move must save."),
 ]
 KeepShare = Annotated[
     float | None,

@@ -122,7 +122,7 @@ def amount_column(
         if clock is not None and name in ("service", "max_duration"):
             value = 60.0 * int(clock[1]) + int(clock[2])
         if value is None or value < 0:
-            rule = "a number of at least 0 is needed"
+            rule = "must be a number of at least 0"
             wrong.complain("E313", f"line {line} {name}", cell, rule, number_hint(cell))
         values.append(value or 0.0)
     return values
@@ -159,7 +159,7 @@ def _orders(table: Table, city: City) -> tuple[list[int], list[float]]:
     ):
         if demand < 0:
             where = f"line {line} demand"
-            rule = "it must be at least 0"
+            rule = "must be at least 0"
             wrong.complain("E133", where, plain_text(demand), rule)
         row = city.row_of.get(name)
         if row is None and name:

@@ -212,7 +212,7 @@ def _osrm_table(document: dict[str, Any], name: str, unit: float) -> FloatArray 
                 rule = "OSRM found no way between these two"
                 raise InputError(Problem("E131", f"{name}[{i}][{j}]", "null", rule))
             if isinstance(value, bool) or not isinstance(value, int | float):
-                rule = "a number is needed"
+                rule = "must be a number"
                 raise InputError(Problem("E306", f"{name}[{i}][{j}]", str(value), rule))
     return np.array(rows, dtype=np.float64) / unit
 

@@ -139,7 +139,7 @@ def _lehd_fields(number: int, line: str) -> dict[str, list[float]]:
         values = plain_numbers(words[start + 1 : stop])
         if values is None:
             bad = next(w for w in words[start + 1 : stop] if plain_number(w) is None)
-            rule = "a finite number is needed"
+            rule = "must be a finite number"
             where = f"line {number} {words[start]}"
             raise InputError(Problem("E331", where, bad, rule, number_hint(bad)))
         fields[words[start]] = values
@@ -232,7 +232,7 @@ def _shaped(arrays: Arrays, name: str, *shape: int | None) -> npt.NDArray[Any]:
     if not fits or array.dtype.kind not in "iuf":
         got = f"{array.dtype} of shape {array.shape}"
         sizes = ", ".join("any" if want is None else str(want) for want in shape)
-        rule = f"numbers of shape ({sizes}) are needed"
+        rule = f"must be numbers of shape ({sizes})"
         raise InputError(Problem("E323", f"array {name}", got, rule))
     return array
 
@@ -241,7 +241,7 @@ def _whole(arrays: Arrays, name: str, *shape: int | None) -> IntArray:
     """An array of whole numbers, wide enough to count on with."""
     array = _shaped(arrays, name, *shape)
     if array.dtype.kind not in "iu":
-        rule = "whole numbers are needed"
+        rule = "must be whole numbers"
         raise InputError(Problem("E323", f"array {name}", str(array.dtype), rule))
     return array.astype(np.int64)
 

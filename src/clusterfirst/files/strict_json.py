@@ -172,7 +172,7 @@ class Checker(Complaints):
             self.complain(value.code, where, value.text, value.rule)
             return 0
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.complain("E306", where, kind_of(value), "a number is needed")
+            self.complain("E306", where, kind_of(value), "must be a number")
             return 0
         return value
 
@@ -204,7 +204,7 @@ class Checker(Complaints):
         """Return a whole number."""
         number = self.number(value, where)
         if not isinstance(number, int):
-            self.complain("E306", where, str(number), "a whole number is needed")
+            self.complain("E306", where, str(number), "must be a whole number")
             return 0
         return number
 

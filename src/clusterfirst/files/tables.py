@@ -82,7 +82,7 @@ class Table:
         for line, cell in zip(self.lines(), cells, strict=True):
             value = plain_number(cell)
             if value is None:
-                rule = "a finite number is needed"
+                rule = "must be a finite number"
                 where = f"line {line} {name}"
                 got = cell or "an empty cell"
                 wrong.complain("E313", where, got, rule, number_hint(cell))

@@ -99,7 +99,7 @@ def parse_vrp(text: str, limits: Limits, default_name: str = "") -> Instance:
     scan.stop_if_wrong()
     if demands[depot] != 0:
         got = f"{demands[depot]:g}"
-        raise InputError(Problem("E119", "depot demand", got, "it must be 0"))
+        raise InputError(Problem("E119", "depot demand", got, "must be 0"))
     order = np.concatenate([[depot], np.delete(np.arange(size), depot)])
     name = scan.value("NAME") if "NAME" in scan.keys else default_name
     check_title(name, "NAME")
@@ -179,7 +179,7 @@ def _dimension(scan: _Scan, limits: Limits) -> int:
     text = scan.value("DIMENSION")
     size = _whole(text)
     if size is None or size < 1:
-        rule = "a whole number of at least 1 is needed"
+        rule = "must be a whole number of at least 1"
         scan.complain("E115", "DIMENSION", text or "nothing", rule)
         return 0
     if size > limits.max_customers + 1:
@@ -195,7 +195,7 @@ def _capacity(scan: _Scan) -> float:
     text = scan.value("CAPACITY")
     value = plain_number(text)
     if value is None or value <= 0:
-        rule = "it must be a finite number above 0"
+        rule = "must be a finite number above 0"
         scan.complain("E123", "CAPACITY", text or "nothing", rule)
         return 0
     scan.require_exact(text, "CAPACITY")
@@ -207,7 +207,7 @@ def _vehicles(scan: _Scan) -> int | None:
         return None
     value = _whole(scan.value("VEHICLES"))
     if value is None or value < 1:
-        rule = "a whole number of at least 1 is needed"
+        rule = "must be a whole number of at least 1"
         scan.complain("E404", "VEHICLES", scan.value("VEHICLES") or "nothing", rule)
     return value
 
@@ -291,7 +291,7 @@ def _column(scan: _Scan, rows: list[Row], axis: int) -> list[float]:
         where = f"line {number}: node {words[0]} {'xy'[axis - 1]}"
         value, word = plain_number(words[axis]), words[axis]
         if value is None:
-            rule = "a finite number is needed"
+            rule = "must be a finite number"
             scan.complain("E131", where, word, rule, number_hint(word))
         elif abs(value) > MAX_COORDINATE:
             rule = f"the absolute value must be at most {MAX_COORDINATE:g}"
@@ -312,10 +312,10 @@ def _demands(scan: _Scan, size: int) -> FloatArray:
             rule = f"node id {node} appears twice (first in line {seen[node]})"
             scan.complain("E116", where, word, rule)
         elif value is None:
-            rule = "a finite number is needed"
+            rule = "must be a finite number"
             scan.complain("E134", where, word, rule, number_hint(word))
         elif value < 0:
-            scan.complain("E133", where, word, "it must be at least 0")
+            scan.complain("E133", where, word, "must be at least 0")
         else:
             scan.require_exact(word, where)
             demands[node - 1] = value
@@ -369,6 +369,6 @@ def _weights(scan: _Scan, row: Row) -> list[float]:
     for word in words:
         value = plain_number(word)
         if value is None or value < 0:
-            rule = "a finite distance of at least 0 is needed"
+            rule = "must be a finite distance of at least 0"
             scan.complain("E131", f"line {number}", word, rule, number_hint(word))
     return []

@@ -54,16 +54,16 @@ def check_options(instance: Any, problems: list[Problem]) -> None:
     vehicles = instance.vehicles
     whole = isinstance(vehicles, int | np.integer) and not isinstance(vehicles, bool)
     if vehicles is not None and not (whole and vehicles >= 1):
-        rule = "a whole number of at least 1 is needed"
+        rule = "must be a whole number of at least 1"
         problems.append(Problem("E404", "vehicles", str(vehicles), rule))
     capacity = instance.capacity
     if isinstance(capacity, bool) or not isinstance(
         capacity, (int, float, np.integer, np.floating)
     ):
-        rule = "a number is needed"
+        rule = "must be a number"
         problems.append(Problem("E306", "capacity", str(capacity), rule))
     elif not (math.isfinite(capacity) and capacity > 0):
-        rule = "it must be a finite number above 0"
+        rule = "must be a finite number above 0"
         problems.append(Problem("E123", "capacity", str(capacity), rule))
 
 
@@ -92,14 +92,14 @@ def check_demands(
 ) -> None:
     """Finite demands of at least 0; the depot orders nothing."""
     for i in np.flatnonzero(~np.isfinite(demands)).tolist():
-        rule = "a finite number is needed"
+        rule = "must be a finite number"
         problems.append(Problem("E134", f"demand of {ids[i]}", str(demands[i]), rule))
     for i in np.flatnonzero(demands < 0).tolist():
-        rule = "it must be at least 0"
+        rule = "must be at least 0"
         problems.append(Problem("E133", f"demand of {ids[i]}", str(demands[i]), rule))
     if demands[0] > 0:
         problems.append(
-            Problem("E119", "demand of the depot", str(demands[0]), "it must be 0")
+            Problem("E119", "demand of the depot", str(demands[0]), "must be 0")
         )
 
 
@@ -118,7 +118,7 @@ def checked_coords(
         column = coords[:, axis]
         for i in np.flatnonzero(~np.isfinite(column)).tolist():
             where = f"{axes[axis]} of {ids[i]}"
-            rule = "a finite number is needed"
+            rule = "must be a finite number"
             problems.append(Problem("E131", where, str(column[i]), rule))
         for i in np.flatnonzero(np.abs(column) > limits[axis]).tolist():
             where = f"{axes[axis]} of {ids[i]}"
@@ -139,7 +139,7 @@ def checked_matrix(given: Any, n: int, problems: list[Problem]) -> FloatArray:
         ~np.isfinite(matrix) | (matrix < 0) | (matrix > 4 * MAX_COORDINATE)
     )
     for i, j in bad[:21].tolist():
-        rule = "a finite distance of at least 0 is needed"
+        rule = "must be a finite distance of at least 0"
         problems.append(Problem("E131", f"matrix[{i}][{j}]", str(matrix[i, j]), rule))
     if not len(bad):
         for i in np.flatnonzero(np.diagonal(matrix))[:21].tolist():

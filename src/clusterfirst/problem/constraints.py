@@ -153,7 +153,7 @@ def checked(constraints: Constraints, ids: Sequence[str]) -> Constraints:
         changes[name] = ("", *cells[1:]) if any(cells[1:]) else ()
     speed = constraints.speed
     if speed is not None and not (np.isfinite(speed) and speed > 0):
-        rule = "a distance per hour above 0 is needed"
+        rule = "must be a distance per hour above 0"
         problems.append(Problem("E432", "speed", f"{speed}", rule))
     if np.isfinite(constraints.fleet.max_duration).any() and not constraints.timed:
         rule = "a longest duration needs a matrix of durations, or a speed"

@@ -85,7 +85,7 @@ class InfeasibleError(ClusterfirstError):
 
 
 class NotFoundInTimeError(ClusterfirstError):
-    """No feasible solution was found in time; none is not proven (exit code 1)."""
+    """None was found in time; infeasibility is not proven (exit code 1)."""
 
     exit_code = 1
 

@@ -150,7 +150,7 @@ def _check(fleet: Fleet, problems: list[Problem]) -> None:
             )
 
     if not fleet.names:
-        rule = "at least one vehicle is needed"
+        rule = "must be at least one vehicle"
         problems.append(Problem("E431", "vehicles", "none", rule))
     for row, name in _numbered(fleet):
         good = isinstance(name, str) and name.strip() == name and name.isprintable()
@@ -159,13 +159,13 @@ def _check(fleet: Fleet, problems: list[Problem]) -> None:
             where = f"name of vehicle {row + 1}"
             problems.append(Problem("E431", where, repr(name), rule))
     finite = np.isfinite(fleet.capacities) & (fleet.capacities > 0)
-    refuse(~finite, "capacities", "it must be a finite number above 0")
+    refuse(~finite, "capacities", "must be a finite number above 0")
     whole = (fleet.counts >= 1) & (fleet.counts == np.floor(fleet.counts))
-    refuse(~whole, "counts", "a whole number of at least 1 is needed")
+    refuse(~whole, "counts", "must be a whole number of at least 1")
     stops = np.isinf(fleet.max_stops) | (fleet.max_stops == np.floor(fleet.max_stops))
     refuse(~(stops & (fleet.max_stops >= 1)), "max_stops", "at least 1, and whole")
     for column in ("max_distance", "max_duration"):
-        refuse(~(getattr(fleet, column) > 0), column, "it must be above 0")
+        refuse(~(getattr(fleet, column) > 0), column, "must be above 0")
     cost = np.isfinite(fleet.fixed_cost) & (fleet.fixed_cost >= 0)
     refuse(~cost, "fixed_cost", "it must be a finite number of at least 0")
     _stop(problems)

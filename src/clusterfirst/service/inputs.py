@@ -194,12 +194,12 @@ def query_figures(query: dict[str, str]) -> dict[str, Any]:
     if (capacity := query.pop("capacity", "")) != "":
         figures["capacity"] = plain_number(capacity)
         if figures["capacity"] is None:
-            check.complain("E306", "capacity", capacity, "a number is needed")
+            check.complain("E306", "capacity", capacity, "must be a number")
         else:
             check.require_exact(capacity, "capacity")
     if (vehicles := query.pop("vehicles", "")) != "":
         if not (vehicles.isascii() and vehicles.isdigit() and len(vehicles) < 10):
-            check.complain("E306", "vehicles", vehicles, "a whole number is needed")
+            check.complain("E306", "vehicles", vehicles, "must be a whole number")
         else:
             figures["vehicles"] = int(vehicles)
     check.stop_if_wrong()

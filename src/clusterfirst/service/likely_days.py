@@ -168,7 +168,7 @@ def _weekday(check: Checker, given: Any) -> int | None:
     if given is None:
         return None
     if given not in WEEKDAYS:
-        rule = f"one of {', '.join(WEEKDAYS)} is needed"
+        rule = f"must be one of {', '.join(WEEKDAYS)}"
         check.complain("E404", "weekday", str(given), rule)
         return None
     return WEEKDAYS.index(given)

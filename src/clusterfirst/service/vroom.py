@@ -62,7 +62,7 @@ def read_vroom(parsed: Any, most_customers: int) -> VroomProblem:
         check.mapping(v, f"vehicles[{i}]", VEHICLE_KEYS) for i, v in enumerate(vehicles)
     ]
     if not vehicles:
-        check.complain("E306", "vehicles", "none", "at least one is needed")
+        check.complain("E306", "vehicles", "none", "must be at least one")
     check.stop_if_wrong()
     _check_ids(check, jobs, "jobs")
     _check_ids(check, vehicles, "vehicles")
@@ -120,7 +120,7 @@ def _single(check: Checker, values: list[Any], where: str) -> float:
         return 0.0
     value = float(check.whole(values[0], f"{where}[0]"))
     if value < 0:
-        check.complain("E133", where, str(values[0]), "it must be at least 0")
+        check.complain("E133", where, str(values[0]), "must be at least 0")
     return value
 
 

@@ -67,14 +67,14 @@ class BenchOptions:
         most = 1 if ray else min(2, len(usable_cores()))
         few = f"1 to {most}" + (" on a cluster, for quality only" if ray else "")
         rules = {
-            "methods": (bool(self.methods), "at least one is needed"),
+            "methods": (bool(self.methods), "must be at least one"),
             "seconds": (
                 bool(self.seconds) and all(low <= s <= high for s in self.seconds),
                 f"each must be {low:g} to {high:g}",
             ),
             "seeds": (
                 bool(self.seeds) and all(0 <= seed < 2**30 for seed in self.seeds),
-                "whole numbers from 0 to 2^30 are needed",
+                "must be whole numbers from 0 to 2^30",
             ),
             "cores": (self.cores in range(1, most + 1), few),
             "engine": (self.engine in ("pool", "ray"), "one of pool, ray"),

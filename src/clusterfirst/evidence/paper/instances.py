@@ -64,7 +64,7 @@ def scale_of(name: str, instances: int | None) -> Scale:
     if instances is None:
         return scale
     if instances < 1:
-        rule = "at least 1 is needed"
+        rule = "must be at least 1"
         raise InputError(Problem("E404", "--instances", str(instances), rule))
     counts = {size: min(instances, count) for size, count in scale.counts.items()}
     return replace(scale, counts=counts)

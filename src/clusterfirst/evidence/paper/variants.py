@@ -66,7 +66,7 @@ class Models:
         self._found: dict[str, Weights | None] = {}
         for name, folder in self._given.items():
             if name != GENERAL and name not in VARIANTS:
-                rule = f"one of {', '.join([*VARIANTS, GENERAL])} is needed"
+                rule = f"must be one of {', '.join([*VARIANTS, GENERAL])}"
                 raise InputError(Problem("E403", "--model", name, rule))
             _require_kind(name, load_model(find_model(folder)))
 

@@ -165,7 +165,7 @@ def map_tasks(
     RAY_ADDRESS names, or starts a small one on this machine.
     """
     if workers < 1:
-        rule = "at least 1 is needed"
+        rule = "must be at least 1"
         raise InputError(Problem("E421", "workers", str(workers), rule))
     if engine == "pool":
         return _map_pool(function, tasks, workers)

@@ -51,9 +51,9 @@ class ExpertSettings:
         assert budget is not None
         if not (math.isfinite(budget) and 0 < budget <= MAX_SEED):
             name = "seconds" if self.iterations is None else "iterations"
-            raise InputError(Problem("E423", name, str(budget), "it must be above 0"))
+            raise InputError(Problem("E423", name, str(budget), "must be above 0"))
         if not 0 <= self.seed <= MAX_SEED:
-            rule = f"a whole number from 0 to {MAX_SEED} is needed"
+            rule = f"must be a whole number from 0 to {MAX_SEED}"
             raise InputError(Problem("E423", "seed", str(self.seed), rule))
 
     def patience(self, customers: int) -> float:

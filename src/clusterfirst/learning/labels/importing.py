@@ -78,11 +78,11 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             rule = "idx, demand and route are (B, n), cost is (B,), all numbers"
             problems.append(Problem("E711", name, f"shape {array.shape}", rule))
         elif not np.isfinite(array).all() or (array < 0).any():
-            rule = "finite numbers of at least 0 are needed"
+            rule = "must be finite numbers of at least 0"
             problems.append(Problem("E711", name, "something else", rule))
         elif name != "cost":
             if (array > LARGEST).any() or (array != np.floor(array)).any():
-                rule = f"whole numbers up to {LARGEST} are needed"
+                rule = f"must be whole numbers up to {LARGEST}"
                 problems.append(Problem("E711", name, "something else", rule))
             arrays[name] = array.astype(np.int64)
     if problems:

@@ -82,7 +82,7 @@ class LabelOptions:
     def __post_init__(self) -> None:
         least = {"customers": 0, "count": 0, "first": 0, "seeds_per_instance": 1}
         rules = {
-            name: (getattr(self, name) >= low, f"at least {low} is needed")
+            name: (getattr(self, name) >= low, f"must be at least {low}")
             for name, low in least.items()
         }
         rules["teacher"] = (self.teacher in SOLVERS, f"one of {', '.join(SOLVERS)}")

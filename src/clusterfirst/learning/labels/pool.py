@@ -82,7 +82,7 @@ class LabelPool:
             key=lambda pack: pack.customers,
         )
         if not self._packs:
-            rule = "at least one label of at least one customer is needed"
+            rule = "must be at least one label of at least one customer"
             raise InputError(Problem("E711", "labels", "none", rule))
         counts = [len(pack.first) - 1 for pack in self._packs]
         self._ends = np.cumsum(counts)  # of the instances of each pack

@@ -272,6 +272,6 @@ def _plain(capacity: float) -> float:
 
 def _seed(seed: int) -> int:
     if not 0 <= seed <= MAX_SEED:
-        rule = "a whole number from 0 to 2**64 - 1 is needed"
+        rule = "must be a whole number from 0 to 2**64 - 1"
         raise InputError(Problem("E424", "seed", str(seed), rule))
     return int(np.uint64(seed))

@@ -51,7 +51,7 @@ class LearnSettings:
         for name in ("hours", "customers", "workers", "validate", "processes"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
-                rule = "a number above 0 is needed"
+                rule = "must be a number above 0"
                 raise InputError(Problem("E404", f"--{name}", str(value), rule))
 
     @property

@@ -62,12 +62,12 @@ class TrainConfig:
             for name in ("warm_up", "decay", "ema_decay")
         }
         rules = {
-            "steps": (self.steps >= 1, "at least 1 is needed"),
+            "steps": (self.steps >= 1, "must be at least 1"),
             "learning_rate": (
                 0 < self.learning_rate < math.inf,
-                "a number above 0 is needed",
+                "must be a number above 0",
             ),
-            "clip": (self.clip > 0, "a number above 0 is needed"),
+            "clip": (self.clip > 0, "must be a number above 0"),
             "seed": (0 <= self.seed < 2**32, "0 to 2**32 - 1 is needed"),
             **{name: (good, "a share, 0 to 1") for name, good in shares.items()},
         }

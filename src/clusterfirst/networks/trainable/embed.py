@@ -72,8 +72,8 @@ class EmbedSettings:
                 self.k_target > self.k_attn,
                 "it must exceed k_attn, or the targets are in plain sight (App. B)",
             ),
-            "epochs": (min(self.epochs, self.maskings) > 0, "at least 1 is needed"),
-            "seed": (self.seed >= 0, "at least 0 is needed"),
+            "epochs": (min(self.epochs, self.maskings) > 0, "must be at least 1"),
+            "seed": (self.seed >= 0, "must be at least 0"),
             "cooldown": (0 < self.cooldown <= self.epochs, "1 to epochs is needed"),
         }
         require_rules(self, rules)
