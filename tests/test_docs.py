@@ -104,6 +104,14 @@ def test_where_to_change_what_names_files_that_exist() -> None:
         assert all((ROOT / test).exists() for test in tests), held_by
 
 
+def test_files_that_pages_name_exist() -> None:
+    """A page that names a module names one that is there."""
+    homes = [ROOT, ROOT / "src" / "clusterfirst", ROOT / "docs"]
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+        for name in re.findall(r"`((?:[\w-]+/)+[\w-]+\.py)`", page.read_text()):
+            assert any((home / name).exists() for home in homes), f"{page.name}: {name}"
+
+
 def test_numbers_are_those_of_the_stored_results() -> None:
     """Nobody copies a figure by hand: README and cards equal what is measured."""
     numbers = load_generator("generate_numbers")

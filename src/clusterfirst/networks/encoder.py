@@ -4,6 +4,9 @@ Shape letters as in network.py. The mask of the paper (Section 2.1) is a list pe
 so that the cost grows with T L, not T T, and so that relative geometry between a token
 and each one it sees can enter twice: as a bias on the attention logits and as part of
 the message.
+
+These layers answer; `trainable/layers.py` has the same ones as they learn. config.py
+describes both, names and shapes of the weights, and tests/test_parity.py compares them.
 """
 
 from __future__ import annotations

@@ -228,7 +228,11 @@ def _split(points: FloatArray, rows: IntArray) -> list[IntArray]:
 
 
 class Layer(nn.Module):
-    """One encoder layer: attention among neighbours, then a feed-forward net."""
+    """One encoder layer: attention among neighbours, then a feed-forward net.
+
+    Not that of layers.py: the lists never change, so attention runs block by block
+    (measured, log/), and the last layer is computed only where it is read.
+    """
 
     def __init__(self, settings: EmbedSettings) -> None:
         super().__init__()
