@@ -17,9 +17,9 @@ from clusterfirst.evidence.bench.report import make_report, table
 from clusterfirst.evidence.bench.rows import RowsFile
 from clusterfirst.evidence.bench.run import Answer, Run
 from clusterfirst.files.lock import locked
-from clusterfirst.learning.experts.engine import Outcome
 from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.solution import judge
+from clusterfirst.solving.engine import Outcome
 
 
 @pytest.mark.skipif(len(usable_cores()) < 2, reason="two cores are needed")

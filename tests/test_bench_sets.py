@@ -18,11 +18,11 @@ from clusterfirst.evidence.bench.sets import (
     with_references,
 )
 from clusterfirst.files import write_instance, write_instances, write_solution
-from clusterfirst.learning.experts.engine import Outcome
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import judge
+from clusterfirst.solving.engine import Outcome
 
 
 def test_a_folder_of_instances_with_solutions(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from clusterfirst.learning.experts import expert as asking
-from clusterfirst.learning.experts.engine import guarded_call
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.experts.pyvrp_expert import PYVRP
@@ -19,6 +18,7 @@ from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInT
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_world
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.child import guarded_call
 
 needs_hygese = pytest.mark.skipif(
     importlib.util.find_spec("hygese") is None, reason="the extra `labels` is missing"

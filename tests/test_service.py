@@ -16,9 +16,12 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from basemaps import write_basemap
+from clusterfirst.files.basemap import require_basemap
 from clusterfirst.files.json_files import instance_of
 from clusterfirst.files.solutions import solution_of
 from clusterfirst.files.source import DEFAULT_LIMITS
+from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.solution import judge
 from clusterfirst.service import schemas
 from services import Service, random_day, running
@@ -28,7 +31,9 @@ Plan = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with running(tmp_path_factory.mktemp("service") / "data") as found:
+    folder = tmp_path_factory.mktemp("service")
+    street_map = str(write_basemap(folder / "town.pmtiles"))
+    with running(folder / "data", "--basemap", street_map) as found:
         yield found
 
 
@@ -495,3 +500,28 @@ def test_a_city_prices_orders_and_forecasts(client: httpx.Client) -> None:
     assert ahead["fleet_for_95_percent"] >= ahead["fleet_by_load_for_95_percent"] > 0
     many = {**schemas.FORECAST_EXAMPLE, "days": 10**6}
     assert client.post("/v1/forecast", json=many).json()["code"] == "E404"
+
+
+def test_a_basemap_is_served_by_ranges(client: httpx.Client) -> None:
+    """Only what was asked for travels; no path of the file is told."""
+    where = client.get("/v1/limits").json()["basemap"]
+    answer = client.get(where, headers={"Range": "bytes=0-6"})
+    assert (answer.status_code, answer.content) == (206, b"PMTiles")
+    assert "town" not in str(answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("content", "word"), [(b"PMTiles\x02" + bytes(200), "version 3"), (b"x", "version")]
+)
+def test_what_is_no_basemap_is_refused(
+    tmp_path: Path, content: bytes, word: str
+) -> None:
+    """By a sentence, before the service starts; so are tiles that are pictures."""
+    wrong = tmp_path / "wrong.pmtiles"
+    wrong.write_bytes(content)
+    with pytest.raises(InputError, match=word):
+        require_basemap(wrong)
+    with pytest.raises(InputError, match="pictures"):
+        require_basemap(write_basemap(wrong, tile_type=2))
+    with pytest.raises(InputError, match="cannot be read"):
+        require_basemap(tmp_path / "none.pmtiles")

@@ -29,13 +29,14 @@ from clusterfirst.commands.console import (
     warnings_as_lines,
 )
 from clusterfirst.commands.explaining import explain, models
+from clusterfirst.commands.first_use import demo, warm_up
 from clusterfirst.commands.judging import check, export
 from clusterfirst.commands.labelling import label, labels_app
 from clusterfirst.commands.learning import learn, pretrain, train
 from clusterfirst.commands.likely_days import forecast, quote
 from clusterfirst.commands.paper import paper
 from clusterfirst.commands.serving import serve
-from clusterfirst.commands.solving import demo, solve, warm_up
+from clusterfirst.commands.solving import solve
 from clusterfirst.commands.versions import versions
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.errors import quote as quoted

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from basemaps import write_basemap
 from conftest import picture
 from services import Service
 
@@ -26,6 +29,12 @@ AT = """(id) => {
   const box = map.element.getBoundingClientRect();
   return [p.x + box.left, p.y + box.top];
 }"""
+
+
+# Whether tiles are drawn, and the colour of the ground in the middle of one.
+TILES = "() => document.querySelectorAll('.leaflet-tile-loaded').length > 3"
+GROUND = """() => { const tile = document.querySelector("canvas.leaflet-tile-loaded");
+  return tile && [...tile.getContext("2d").getImageData(200, 40, 1, 1).data]; }"""
 
 
 def table(customers: int, seed: int = 0) -> str:
@@ -274,3 +283,27 @@ def test_the_keyboard_is_enough(page: Page) -> None:
         || e.title)).length"""
     )
     assert nameless == 0
+
+
+def test_streets_lie_behind_the_routes(browser: Browser, tmp_path: Path) -> None:
+    """A PMTiles file of the service is drawn, below the stops, in both schemes."""
+    file = write_basemap(tmp_path / "town.pmtiles")
+    service = Service(tmp_path / "data", "--basemap", str(file))
+    try:
+        service.wait()
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        tab = context.new_page()
+        said: list[str] = []
+        tab.on("console", lambda message: said.append(message.text))
+        tab.goto(f"http://127.0.0.1:{service.port}/")
+        tab.evaluate(DROP, ["today.csv", table(30)])
+        tab.get_by_label("Capacity").fill("40")
+        until(tab, TILES)
+        light = tab.evaluate(GROUND)
+        tab.emulate_media(color_scheme="dark")
+        until(tab, f"() => JSON.stringify(({GROUND})()) !== '{json.dumps(light)}'")
+        assert not said
+        picture(tab, "service-basemap")
+        context.close()
+    finally:
+        service.close()

@@ -20,9 +20,9 @@ from clusterfirst.cities.day_law import DayLaw, Wish
 from clusterfirst.cities.quick_plan import quick_plan
 from clusterfirst.files.picture import FAINT, INK, PALETTE
 from clusterfirst.files.tables import format_table
-from clusterfirst.learning.experts.engine import Engine, map_tasks
 from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
 from clusterfirst.problem.instance import FloatArray
+from clusterfirst.solving.engine import Engine, map_tasks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -99,6 +99,23 @@ class Answers:
             for instance in instances:
                 require_solution_fits(out, instance)
 
+    def has(self, source: Path, index: int, instance: Instance) -> bool:
+        """Whether every folder has a right answer for an instance of a file."""
+        from clusterfirst.files import read_solution
+        from clusterfirst.problem.solution import judge
+
+        targets = self.targets.get((source, index), [])
+        for target in targets:
+            try:
+                solution, cost = read_solution(target, instance)
+            except ClusterfirstError:  # none, or one that cannot be read
+                return False
+            if not judge(instance, solution, stated_cost=cost).feasible:
+                return False
+        if targets:
+            say(f"{instance.name}: kept {targets[0]}")
+        return bool(targets)
+
     def add(self, source: Path, index: int, result: Result) -> None:
         """Hand the answer for instance `index` of a file over."""
         for note in result.notes:

@@ -73,9 +73,7 @@ def label(
     teacher: Annotated[
         str, typer.Option(help="hgs, pyvrp or polish (our own).")
     ] = "hgs",
-    engine: Annotated[
-        str, typer.Option(help="pool (this machine) or ray (a cluster).")
-    ] = "pool",
+    engine: options.Engine = "pool",
     capacity: options.Capacity = None,
     as_json: options.Json = False,
 ) -> int:

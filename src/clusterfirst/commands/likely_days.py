@@ -148,9 +148,7 @@ def forecast(
     ] = None,
     seed: Seed = 0,
     workers: Annotated[int, typer.Option(help="Planning processes.")] = 2,
-    engine: Annotated[
-        str, typer.Option(help="pool (this machine) or ray (a cluster).")
-    ] = "pool",
+    engine: options.Engine = "pool",
     out: Annotated[
         list[Path] | None,
         typer.Option(help="Write .png or .svg, .csv (a row per day) or .json."),

@@ -43,6 +43,13 @@ Threads = Annotated[
     int | None,
     typer.Option(help="Threads of the search, 1 to 256; by default all usable cores."),
 ]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="pool (this machine) or ray (a cluster: RAY_ADDRESS names it, or one is "
+        "started here)."
+    ),
+]
 CityFolder = Annotated[
     str | None,
     typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from clusterfirst.commands import options
 from clusterfirst.commands.console import say
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -33,11 +34,19 @@ def serve(
             min=1, max=256, help="Processes that solve; by default one per core."
         ),
     ] = None,
+    engine: options.Engine = "pool",
     max_bytes: Annotated[int, typer.Option(help="Refuse larger bodies.")] = 10 << 20,
     max_customers: Annotated[int, typer.Option(help="Refuse larger plans.")] = 20_000,
     max_seconds: Annotated[float, typer.Option(help="Refuse longer plans.")] = 60.0,
     max_queue: Annotated[int, typer.Option(help="Refuse more waiting plans.")] = 100,
     keep_days: Annotated[float, typer.Option(help="Forget older plans.")] = 30.0,
+    basemap: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A street map for the page: a PMTiles file of vector tiles.",
+        ),
+    ] = None,
     backup: Annotated[
         Path | None,
         typer.Option(
@@ -58,6 +67,7 @@ def serve(
     except ImportError as error:
         rule = "it is not installed: pip install 'clusterfirst[serve]'"
         raise InputError(Problem("E422", "serve", error.name or "", rule)) from error
+    from clusterfirst.files.basemap import require_basemap
     from clusterfirst.files.lock import locked
     from clusterfirst.service.settings import (
         ServiceLimits,
@@ -65,17 +75,23 @@ def serve(
         read_token,
         require_guarded,
     )
+    from clusterfirst.solving.cluster import join_cluster
+    from clusterfirst.solving.engine import require_engine
 
     if backup is not None:
         return _back_up(data, backup)
     token = None if token_file is None else read_token(token_file)
     require_guarded(host, token)
+    shown = None if basemap is None else require_basemap(basemap)
     limits = ServiceLimits(max_bytes, max_customers, max_seconds, max_queue, keep_days)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     count = workers or cores or os.cpu_count() or 1
+    where = require_engine(engine)
+    if where == "ray":
+        join_cluster(count)
     # Two services would each run again what the other has under way.
     with locked(data):
-        app = create_app(ServiceSettings(data, count, token, limits))
+        app = create_app(ServiceSettings(data, count, token, limits, shown, where))
         say(f"clusterfirst: http://{host}:{port}/ with {count} workers; Ctrl-C ends it")
         uvicorn.run(
             app,

@@ -1,4 +1,4 @@
-"""`solve` and `demo`: plan routes and hand them over."""
+"""`solve`: plan routes and hand them over."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clusterfirst.commands import options, wishes
-from clusterfirst.commands.answers import Answers, summary
+from clusterfirst.commands.answers import Answers
 from clusterfirst.commands.console import (
     ProgressLine,
-    emit,
     leave_progress,
 )
 from clusterfirst.commands.reading import (
@@ -112,6 +111,15 @@ def solve(
         ),
     ] = None,
     overwrite: options.Overwrite = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Keep the answers that are in the folder already and are right; solve "
+            "the others.",
+        ),
+    ] = False,
+    engine: options.Engine = "pool",
     as_json: options.Json = False,
     json_lines: Annotated[
         bool,
@@ -126,12 +134,15 @@ def solve(
 
     One instance without --out prints its routes on stdout, as .sol text or, for CSV
     orders, as a table with one row per stop; several print one line each. A file
-    that cannot be read does not stop the others.
+    that cannot be read does not stop the others. --engine ray solves several at once,
+    each on --threads cores (1) of a cluster; lines come as answers do.
     """
     from clusterfirst.files.outputs import Outputs
+    from clusterfirst.solving.engine import require_engine
     from clusterfirst.solving.solver import SolveOptions
 
-    _refuse_contradictions(model, method, as_json and json_lines)
+    refuse_contradictions(model, method, as_json and json_lines)
+    cluster = require_engine(engine) == "ray"
     given: dict[str, Any] = {
         "method": "neural" if model is not None else method,
         "model": model,
@@ -150,26 +161,26 @@ def solve(
     sources = expand(files)
     read = [path for path in (*sources, warm_start, keep) if path is not None]
     outputs = Outputs(
-        [*read, *reader.files.paths, *folders_read(reader.city_name, model)], overwrite
+        [*read, *reader.files.paths, *folders_read(reader.city_name, model)],
+        overwrite or resume,
     )
     answers = Answers(out or [], outputs, as_json, json_lines, len(sources) > 1)
     asked = wishes.Asked.of(
         warm_start, keep, (move_price, keep_share, frozen), (balance, within)
     )
-    job = _Job(reader, settings, answers, asked)
+    job = _Job(reader, settings, answers, asked, resume)
     job.plan(sources)
     try:
-        show = ProgressLine()
-        for number, source in enumerate(sources, start=1):
-            if len(sources) > 1:
-                show(f"{number} of {len(sources)}: {source.name}")
-            job.solve_file(source)
+        if cluster:
+            job.solve_on_cluster(sources)
+        else:
+            job.solve_each(sources)
     except KeyboardInterrupt:
         answers.code = 130
     return answers.close()
 
 
-def _refuse_contradictions(
+def refuse_contradictions(
     model: str | None, method: str | None, two_kinds_of_json: bool
 ) -> None:
     if model is not None and method not in (None, "neural"):
@@ -188,6 +199,7 @@ class _Job:
     settings: SolveOptions
     answers: Answers
     asked: wishes.Asked
+    resume: bool = False
     sets: dict[Path, list[Instance]] = field(default_factory=dict)  # read by `plan`
 
     def plan(self, sources: Sequence[Path]) -> None:
@@ -205,8 +217,41 @@ class _Job:
                 names = [instance.name for instance in found]
             self.answers.plan(source, names)
 
+    def solve_each(self, sources: Sequence[Path]) -> None:
+        """Solve one file after the other, on this machine."""
+        show = ProgressLine()
+        for number, source in enumerate(sources, start=1):
+            if len(sources) > 1:
+                show(f"{number} of {len(sources)}: {source.name}")
+            self.solve_file(source)
+
     def solve_file(self, source: Path) -> None:
         """Solve every instance in a file; whatever is wrong is noted, not raised."""
+        left = list(self._left(source))
+        found = self._each([instance for _, instance in left])
+        for (index, _), answer in zip(left, found, strict=True):
+            self._add(source, index, answer)
+
+    def solve_on_cluster(self, sources: Sequence[Path]) -> None:
+        """Solve every instance of all files, on a cluster, as there is room."""
+        from clusterfirst.solving.many import solve_on_cluster
+
+        if self.asked.warm_start or self.asked.more or self.answers.as_lines:
+            rule = "--warm-start, --keep, --balance and --json-lines go with pool"
+            raise InputError(Problem("E404", "--engine", "ray", rule))
+        show = ProgressLine()
+        tasks = (
+            ((source, index), instance)
+            for source in sources
+            for index, instance in self._left(source)
+        )
+        done = solve_on_cluster(tasks, self.settings)
+        for count, ((source, index), answer) in enumerate(done, start=1):
+            self._add(source, index, answer)
+            show(f"{count} solved")
+
+    def _left(self, source: Path) -> Iterator[tuple[int, Instance]]:
+        """The instances of a file that have no answer yet, with their places in it."""
         try:
             instances = self.sets.pop(source, None) or self.reader.instances(source)
             self.answers.expect(instances)
@@ -215,13 +260,19 @@ class _Job:
         except ClusterfirstError as error:
             self.answers.add_error(source, error)
             return
-        for index, answer in enumerate(self._each(instances)):
-            if isinstance(answer, ClusterfirstError):
-                self.answers.add_error(source, answer)
-                continue
-            self.answers.add(source, index, answer)
-            if answer.interrupted:  # this answer is safe; no other file is begun
-                raise KeyboardInterrupt
+        for index, instance in enumerate(instances):
+            if not (self.resume and self.answers.has(source, index, instance)):
+                yield index, instance
+
+    def _add(
+        self, source: Path, index: int, answer: Result | ClusterfirstError
+    ) -> None:
+        if isinstance(answer, ClusterfirstError):
+            self.answers.add_error(source, answer)
+            return
+        self.answers.add(source, index, answer)
+        if answer.interrupted:  # this answer is safe; no other file is begun
+            raise KeyboardInterrupt
 
     def _each(self, instances: list[Instance]) -> Iterator[Result | ClusterfirstError]:
         """Answers in turn; several instances of a file without a stream at once."""
@@ -252,7 +303,7 @@ class _Job:
             }
             self.answers.improved(document)
 
-        startup = _warmed(instance, self.settings, limited=self.asked.more)
+        startup = warmed(instance, self.settings, limited=self.asked.more)
         began = time.perf_counter()
         result = solve_instance(
             instance,
@@ -278,7 +329,7 @@ def _iterations_left(count: int | None) -> Callable[[str, float], None] | None:
     return progress
 
 
-def _warmed(
+def warmed(
     instance: Instance, settings: SolveOptions, *, limited: bool = False
 ) -> float:
     """Start up, with a word to the user while kernels are being compiled."""
@@ -286,11 +337,11 @@ def _warmed(
 
     instance.require_feasible()  # the reasons that need no search need no start-up
     if limited or instance.constraints is not None or not instance.symmetric:
-        return _compiled(settings, limited=True)
-    return _compiled(with_method(instance, settings)[0])
+        return compiled(settings, limited=True)
+    return compiled(with_method(instance, settings)[0])
 
 
-def _compiled(settings: SolveOptions, *, limited: bool = False) -> float:
+def compiled(settings: SolveOptions, *, limited: bool = False) -> float:
     """Compile what is not on disk yet, counting down; return the seconds."""
     from clusterfirst.solving.warming import warm_up
 
@@ -306,47 +357,3 @@ def _compiled(settings: SolveOptions, *, limited: bool = False) -> float:
         )
     finally:
         leave_progress()
-
-
-def warm_up(
-    method: options.Method = None,
-    model: options.Model = None,
-    polish: options.Polish = None,
-) -> int:
-    """Compile, on all cores, what `solve` with the same options runs.
-
-    The first solve after an installation would do the same.
-    """
-    from clusterfirst.solving.solver import SolveOptions
-
-    _refuse_contradictions(model, method, False)
-    chosen = "neural" if model is not None else method
-    given = {"method": chosen, "model": model, "polish": polish}
-    settings = SolveOptions(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]  # each has its type
-    emit(f"ready after {_compiled(settings):.1f} s")
-    return 0
-
-
-def demo(
-    out: Annotated[Path, typer.Option(help="The picture to draw.")] = Path(
-        "out/demo.png"
-    ),
-) -> int:
-    """Solve the bundled day of the bundled city and draw it."""
-    from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
-    from clusterfirst.files.atomic import make_folder
-    from clusterfirst.files.outputs import Outputs
-    from clusterfirst.files.picture import write_picture
-    from clusterfirst.solving.solver import SolveOptions
-    from clusterfirst.solving.solver import solve as solve_instance
-
-    make_folder(out.parent)
-    Outputs().file(out)
-    day = read_orders(BUNDLED_ORDERS, bundled_city()).replace(name="bundled day")
-    startup = _warmed(day, SolveOptions())
-    result = solve_instance(day, SolveOptions())
-    result = replace(result, startup=startup + result.startup)
-    write_picture(out, day, result.solution)
-    emit(summary(result))
-    emit(f"drew {out}")
-    return 0

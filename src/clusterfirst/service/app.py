@@ -15,12 +15,18 @@ from starlette.staticfiles import StaticFiles
 
 from clusterfirst import __version__
 from clusterfirst.problem.errors import ClusterfirstError, Problem
-from clusterfirst.service import cities, likely_days, plan_routes, question_routes
+from clusterfirst.service import (
+    cities,
+    lessons,
+    likely_days,
+    plan_routes,
+    question_routes,
+)
 from clusterfirst.service.guard import Guard
 from clusterfirst.service.metrics import metrics_text
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.problems import Refusal, problem_response
-from clusterfirst.service.settings import ServiceSettings
+from clusterfirst.service.settings import BASEMAP, ServiceSettings
 from clusterfirst.service.store import Store
 
 PAGE = Path(__file__).parent / "page"
@@ -35,9 +41,11 @@ def create_app(settings: ServiceSettings) -> Guard:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         store = Store(settings.data)
         app.state.plans = plans = Plans(settings, store)
+        app.state.lessons = teacher = lessons.Lessons(store, plans.learned)
         forgetting = asyncio.create_task(_forget(store, settings.limits.days))
         yield
         forgetting.cancel()
+        await run_in_threadpool(teacher.close)
         await run_in_threadpool(plans.desk.close)
         store.close()
 
@@ -51,10 +59,12 @@ def create_app(settings: ServiceSettings) -> Guard:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    for part in (plan_routes, question_routes, cities, likely_days):
+    for part in (plan_routes, question_routes, cities, lessons, likely_days):
         app.include_router(part.router)
     guard = Guard(app, settings)
     _add_root_routes(app, guard)
+    if settings.basemap is not None:
+        _add_basemap(app, settings.basemap)
     app.mount("/page", StaticFiles(directory=PAGE))
     app.mount("/leaflet", StaticFiles(directory=LEAFLET))
     app.add_exception_handler(ClusterfirstError, _as_problem)
@@ -78,6 +88,15 @@ async def _as_problem(request: Request, error: Exception) -> Response:
         return problem_response(refusal, error.status_code)
     assert isinstance(error, ClusterfirstError)
     return problem_response(error)
+
+
+def _add_basemap(app: FastAPI, path: Path) -> None:
+    @app.get(BASEMAP, include_in_schema=False)
+    async def basemap() -> FileResponse:  # by ranges: a page reads what it shows
+        headers = {"Cache-Control": "private, max-age=3600"}
+        return FileResponse(
+            path, media_type="application/octet-stream", headers=headers
+        )
 
 
 def _add_root_routes(app: FastAPI, guard: Guard) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import threading
 import time
@@ -17,17 +16,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from clusterfirst.learning.experts.engine import Child as WorkerProcess
-from clusterfirst.learning.experts.engine import ChildFailedError
 from clusterfirst.problem.errors import Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.service.problems import Refusal
 from clusterfirst.service.worker import STOP, Question, Task
+from clusterfirst.solving.child import Child, ChildFailedError
+from clusterfirst.solving.cluster import RemoteChild
+from clusterfirst.solving.engine import Engine
 
 ATTEMPTS = 2
 GRACE = 20.0  # seconds after its limit in which a worker must have answered
 WARM_UP = 600.0  # seconds for the first compilation on a slow machine
 MAIN = "clusterfirst.service.worker"
+Worker = Child | RemoteChild  # on this machine, or on a node of a cluster
 
 
 class Live:
@@ -47,7 +48,7 @@ class Live:
         self.best: list[list[int]] | None = None
         self.answer: dict[str, Any] = {}
         self.changed = asyncio.Event()  # set and replaced at each change
-        self.worker: WorkerProcess | None = None
+        self.worker: Worker | None = None
 
     @property
     def instance(self) -> Instance:
@@ -77,9 +78,14 @@ class Desk:
     """Takes plans in, hands answers to `save`, and counts."""
 
     def __init__(
-        self, workers: int, queue: int, save: Callable[[Live, str], None]
+        self,
+        workers: int,
+        queue: int,
+        save: Callable[[Live, str], None],
+        engine: Engine = "pool",
     ) -> None:
         self.limit = queue
+        self.engine = engine
         self.save = save
         self.live: dict[str, Live] = {}
         self.counts = {"done": 0, "stopped": 0, "failed": 0, "worker_restarts": 0}
@@ -89,7 +95,7 @@ class Desk:
         self._closing = False
         self.warm = 0
         self._loop = asyncio.get_running_loop()
-        self._children: set[WorkerProcess] = set()
+        self._children: set[Worker] = set()
         self.threads = [
             threading.Thread(target=self._work, name=f"worker {i + 1}", daemon=True)
             for i in range(workers)
@@ -106,11 +112,6 @@ class Desk:
     def waiting(self) -> int:
         """Plans without a worker."""
         return len(self._queue)
-
-    def pids(self) -> list[int]:
-        """Of the workers."""
-        with self._news:
-            return [child.pid for child in self._children]
 
     def require_room(self) -> None:
         """Refuse what would wait too long."""
@@ -138,8 +139,7 @@ class Desk:
             else:
                 waiting = False
                 if live.worker is not None:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(live.worker.pid, STOP)
+                    live.worker.signal(STOP)
         if waiting:
             self._finish(live, "stopped", {})
 
@@ -150,15 +150,14 @@ class Desk:
             self._news.notify_all()
             children = list(self._children)
         for child in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGKILL)
+            child.signal(signal.SIGKILL)
         for thread in self.threads:
             thread.join(5.0)
 
     # --- in the threads -----------------------------------------------------------
 
     def _work(self) -> None:
-        child: WorkerProcess | None = None
+        child: Worker | None = None
         while not self._closing:
             if child is None:
                 child = self._start()
@@ -170,9 +169,9 @@ class Desk:
         if child is not None:
             self._end(child)
 
-    def _start(self) -> WorkerProcess | None:
+    def _start(self) -> Worker | None:
         """A warm worker, or None when that failed."""
-        child = WorkerProcess(MAIN)
+        child = (RemoteChild if self.engine == "ray" else Child)(MAIN)
         with self._news:
             self._children.add(child)
         try:
@@ -189,7 +188,7 @@ class Desk:
             self.warm += 1
         return child
 
-    def _end(self, child: WorkerProcess) -> None:
+    def _end(self, child: Worker) -> None:
         with self._news:
             self.warm -= 1
             self._children.discard(child)
@@ -205,7 +204,7 @@ class Desk:
                 return None
             return self._queue.popleft()
 
-    def _run(self, child: WorkerProcess, live: Live) -> bool:
+    def _run(self, child: Worker, live: Live) -> bool:
         """Carry one plan through; False if the worker is of no use any more."""
         live.attempts += 1
         begin = time.monotonic()
@@ -214,7 +213,7 @@ class Desk:
             with self._news:
                 live.worker, live.status = child, "running"
                 if live.stop_wanted:
-                    os.kill(child.pid, STOP)
+                    child.signal(STOP)
             self._tell(live)
             ended, value = self._listen(child, live, begin + live.limit + GRACE)
         except (EOFError, OSError, ChildFailedError):
@@ -230,9 +229,7 @@ class Desk:
             self._finish(live, ended, value or {})
         return True
 
-    def _listen(
-        self, child: WorkerProcess, live: Live, deadline: float
-    ) -> tuple[str, Any]:
+    def _listen(self, child: Worker, live: Live, deadline: float) -> tuple[str, Any]:
         """Pass reports on until the worker is through with the plan."""
         while True:
             if not child.connection.poll(max(0.0, deadline - time.monotonic())):

@@ -6,6 +6,7 @@ is wrong comes back with the line of the table and never with that file's path.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 import warnings
@@ -51,6 +52,7 @@ OPTION_KEYS = {
 }
 Value = TypeVar("Value")
 FindCity = Callable[[str], City]
+LEARNED = "city:"  # and the id of a city: the model it has learned
 _one_reader = threading.Lock()  # catching warnings is not for several threads
 
 
@@ -278,7 +280,7 @@ def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
         rule = f"one of {', '.join(allowed)}"
         check.complain("E404", "options.method", str(method), rule)
     if found.get("model") is not None:
-        _require_shipped(found["model"], check)
+        _require_named(found["model"], check)
         found = {"method": "neural", **found}
     limit = found.get("time_limit")
     if isinstance(limit, int | float) and limit > limits.seconds:
@@ -300,10 +302,11 @@ def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
     return SolveOptions(**{"threads": 1, **chosen})
 
 
-def _require_shipped(name: Any, check: Checker) -> None:
+def _require_named(name: Any, check: Checker) -> None:
     """A model by its name; a folder of the machine is nobody's business."""
-    if name not in model_names():
-        rule = f"known here: {', '.join(model_names())}"
+    own = isinstance(name, str) and re.fullmatch(LEARNED + "[A-Za-z0-9]{1,40}", name)
+    if not own and name not in model_names():
+        rule = f"known here: {', '.join(model_names())}, and {LEARNED}ID of a city"
         check.complain("E403", "options.model", "another name", rule)
 
 

@@ -25,6 +25,7 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service.desk import Desk, Live
 from clusterfirst.service.inputs import (
+    LEARNED,
     Body,
     Wish,
     document_of,
@@ -42,7 +43,7 @@ from clusterfirst.service.moves import (
 )
 from clusterfirst.service.problems import Refusal, unknown_plan
 from clusterfirst.service.replan import with_changes
-from clusterfirst.service.settings import ServiceSettings
+from clusterfirst.service.settings import BASEMAP, ServiceSettings
 from clusterfirst.service.store import PlanRow, Store, digest, new_id
 from clusterfirst.service.worker import Look, Task
 from clusterfirst.solving.explaining.customer import why
@@ -71,8 +72,12 @@ class Plans:
 
     def __init__(self, settings: ServiceSettings, store: Store) -> None:
         self.limits = settings.limits
+        self.learned = settings.data / "learned"  # a folder for each city
+        self.basemap = None if settings.basemap is None else BASEMAP
         self.store = store
-        self.desk = Desk(settings.workers, settings.limits.queue, self._save)
+        self.desk = Desk(
+            settings.workers, settings.limits.queue, self._save, settings.engine
+        )
         self._instances: dict[str, Instance] = {}  # the last ones, by hash
         for row in store.unfinished():  # accepted before a restart or a kill
             self.desk.submit(self._live(row, self._read(row.instance)))
@@ -95,8 +100,19 @@ class Plans:
         self._instances[known_as] = instance
         return instance
 
+    def learned_model(self, city: str) -> Path | None:
+        """The model that a city has learned."""
+        found = self.learned / city / "model"
+        return found if (found / "manifest.json").is_file() else None
+
     def _live(self, row: PlanRow, instance: Instance) -> Live:
         options = solve_options(row.request.get("options", {}), self.limits)
+        if options.model is not None and options.model.startswith(LEARNED):
+            model = self.learned_model(options.model.removeprefix(LEARNED))
+            if model is None:
+                rule = "this city has not learned a model; ask it to learn"
+                raise InputError(Problem("E403", "options.model", rule=rule))
+            options = replace(options, model=str(model))
         limit = options.time_limit or default_time_limit(instance.num_customers)
         task = Task(instance, options, row.request.get("start"))
         return Live(row.id, task, limit)

@@ -145,6 +145,7 @@ async def limits(request: Request) -> dict[str, Any]:
         "workers": len(plans.desk.threads),
         "formats": FORMATS,
         "models": model_names(),
+        "basemap": plans.basemap,
     }
 
 

@@ -38,6 +38,7 @@ CITY_QUOTE_EXAMPLE = {
     "order": {"x": 0.4, "y": 0.6, "demand": 2},
     "completions": 3,
 }
+LEARN_EXAMPLE = {"hours": 3}
 FORECAST_EXAMPLE = {"city": "bundled", "days": 5, "growth": 1.1}
 REPLAN_EXAMPLE = {
     "add": [{"id": "new", "lat": 51.06, "lon": 3.73, "demand": 1}],

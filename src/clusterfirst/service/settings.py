@@ -8,9 +8,11 @@ from typing import Any
 
 from clusterfirst.files.source import Limits
 from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.solving.engine import Engine
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
 MEGABYTE = 1 << 20
+BASEMAP = "/basemap.pmtiles"  # its address, where there is one
 LEAST_TOKEN = 16  # characters; shorter ones can be guessed
 
 
@@ -23,6 +25,7 @@ class ServiceLimits:
     seconds: float = 60.0  # of one plan
     queue: int = 100  # plans that wait for a worker
     days: float = 30.0  # for which a plan is kept
+    learn_hours: float = 24.0  # of one city's lesson
 
     def as_dict(self) -> dict[str, Any]:
         """The limits for `GET /v1/limits`."""
@@ -42,6 +45,8 @@ class ServiceSettings:
     workers: int
     token: str | None = None  # asked of every request but those of the page
     limits: ServiceLimits = field(default_factory=ServiceLimits)
+    basemap: Path | None = None  # a PMTiles file to draw behind the routes
+    engine: Engine = "pool"  # where the workers are
 
 
 def read_token(path: Path) -> str:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,16 @@ MIGRATIONS = (
         PRIMARY KEY (city, name)
     );
     """,
+    """
+    CREATE TABLE lessons (
+        city TEXT PRIMARY KEY,
+        hours REAL NOT NULL,
+        status TEXT NOT NULL,
+        created REAL NOT NULL,
+        stage TEXT NOT NULL,
+        line TEXT NOT NULL
+    );
+    """,
 )
 
 
@@ -81,6 +91,35 @@ class PlanRow:
     status: str = "queued"  # until it is done, stopped or failed
     finished: float | None = None
     answer: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What became of the wish to learn a city."""
+
+    city: str
+    hours: float
+    status: str  # queued, running, stopped, done or failed
+    created: float
+    stage: str = ""
+    line: str = ""  # where the stage stands, or how it ended
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is on its way."""
+        return self.status in ("queued", "running")
+
+    def on(
+        self, status: str, *, stage: str | None = None, line: str | None = None
+    ) -> Lesson:
+        """The same lesson, further on."""
+        stage = self.stage if stage is None else stage
+        line = self.line if line is None else line
+        return replace(self, status=status, stage=stage, line=line)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
 
 
 def new_id() -> str:
@@ -263,6 +302,31 @@ class Store:
         """Name and orders of each day of a city, in the order of the names."""
         query = "SELECT name, orders FROM days WHERE city = ? ORDER BY name"
         return [(a, b) for a, b in self._rows(query, city)]
+
+    # --- lessons ------------------------------------------------------------------
+
+    def set_lesson(self, lesson: Lesson) -> Lesson:
+        """Write a lesson; the one before of the same city is forgotten."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO lessons VALUES (?, ?, ?, ?, ?, ?)",
+                astuple(lesson),
+            )
+        return lesson
+
+    def lesson(self, city: str) -> Lesson | None:
+        """The lesson of a city, or None."""
+        rows = self._rows("SELECT * FROM lessons WHERE city = ?", city)
+        return Lesson(*rows[0]) if rows else None
+
+    def next_lesson(self) -> Lesson | None:
+        """One that was interrupted, or the oldest that waits."""
+        query = (
+            "SELECT * FROM lessons WHERE status IN ('running', 'queued') "
+            "ORDER BY status DESC, created LIMIT 1"
+        )
+        rows = self._rows(query)
+        return Lesson(*rows[0]) if rows else None
 
 
 _COLUMNS = (

@@ -1,6 +1,6 @@
 """A worker: a process that is warm, solves one plan at a time and tells how it goes.
 
-It answers over the pipe of `experts.engine.Child`: ("ready", seconds) once; for each
+It answers over the pipe of `solving.child.Child`: ("ready", seconds) once; for each
 task any number of ("better", seconds, cost, routes) and then ("done", answer),
 ("stopped", answer or None) or ("failed", problems). SIGUSR1 stops the search, which
 hands over its best routes.
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clusterfirst.learning.experts.engine import pipe_to_parent
 from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
+from clusterfirst.solving.child import pipe_to_parent
 from clusterfirst.solving.options import SolveOptions
 
 if TYPE_CHECKING:

@@ -31,7 +31,6 @@ from clusterfirst.files import (
 from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.sets import npz_arrays
 from clusterfirst.files.source import named, read_bytes, read_text
-from clusterfirst.learning.experts.engine import map_tasks
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.experts.peers import usable_cores
@@ -40,6 +39,7 @@ from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance, IntArray, Rounding
 from clusterfirst.problem.sampling import PUBLIC_SETS, sample_day, sample_public
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.engine import map_tasks
 
 DATA_VARIABLE = "CLUSTERFIRST_DATA"
 CACHE_VARIABLE = "CLUSTERFIRST_CACHE"

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.learning.experts.engine import ChildFailedError, guarded_call
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.child import ChildFailedError, guarded_call
 
 ATTEMPTS = 2  # a crash, hang or invalid answer is tried once more
 MAX_SEED = 2**31 - 1  # a C int

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.files import read_solution, write_instance
-from clusterfirst.learning.experts.engine import ChildFailedError
 from clusterfirst.learning.experts.expert import ExpertSettings, judged_answer
 from clusterfirst.problem.errors import InputError, InputWarning, Problem, quote
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
+from clusterfirst.solving.child import ChildFailedError
 
 COMMAND = "cmd:"  # prefix of such a method
 SEARCH_FREE = "search-free"  # first word of one that does no local search

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clusterfirst.learning.experts.engine import ChildFailedError
 from clusterfirst.learning.experts.expert import (
     MAX_SEED,
     Expert,
@@ -36,6 +35,7 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
+from clusterfirst.solving.child import ChildFailedError
 
 if TYPE_CHECKING:  # it brings the compiled kernels, which no child of ours needs
     from clusterfirst.stages.search_state import SearchState

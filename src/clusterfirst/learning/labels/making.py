@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from clusterfirst.learning.experts.engine import Engine, Outcome, map_tasks
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.experts.own_teacher import solve_with_polish
@@ -42,6 +41,8 @@ from clusterfirst.problem.errors import (
 )
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.cluster import Outcome
+from clusterfirst.solving.engine import Engine, map_tasks
 
 __all__ = [
     "LabelOptions",

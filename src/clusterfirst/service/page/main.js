@@ -394,6 +394,7 @@ globalThis.clusterfirst = { state, map }; // for the curious, and for tests
 render();
 guarded(async () => {
   state.limits = await call("GET", "/v1/limits", { quiet: true });
+  map.basemap = state.limits.basemap;
   await remember();
   for (const option of $("seconds").options) option.disabled = Number(option.value) > state.limits.seconds;
   const id = location.hash.slice(1);

@@ -19,6 +19,17 @@ function mixed(route, dark) {
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+const loaded = new Map();
+function script(src) {
+  if (!loaded.has(src)) {
+    loaded.set(src, new Promise((resolve, reject) => {
+      const tag = Object.assign(document.createElement("script"), { src, onload: resolve, onerror: reject });
+      document.head.append(tag);
+    }));
+  }
+  return loaded.get(src);
+}
+
 function routeLayer(view) {
   const Layer = L.Renderer.extend({
     options: { padding: 0.25 },
@@ -65,7 +76,7 @@ export class RouteMap {
     this.places = []; // {id, at: LatLng, demand}; the depot first
     this.routes = [];
     this.look = { stage: "tours", hovered: null, selected: null, moved: new Set(), seeds: [], shares: null };
-    scheme.addEventListener("change", () => this.redraw());
+    scheme.addEventListener("change", () => { this.redraw(); this.showStreets(); });
   }
 
   show(instance) {
@@ -87,6 +98,16 @@ export class RouteMap {
     this.fit();
     this.layer = routeLayer(this).addTo(this.map);
     this.listen();
+    this.showStreets();
+  }
+
+  // The street map of the service, where it has one; its scripts come only then.
+  async showStreets() {
+    if (!this.basemap || !this.degrees) return;
+    for (const name of ["pmtiles", "protomaps-leaflet", "basemap"]) await script(`/leaflet/${name}.js`);
+    this.streets?.remove();
+    const { map } = this, found = await addBasemap(map, this.basemap, scheme.matches);
+    if (map === this.map) this.streets = found;
   }
 
   fit() {

@@ -1,4 +1,4 @@
-"""Map work over processes of this machine, or over a Ray cluster.
+"""Child processes that answer calls, one at a time.
 
 Every process is a fresh interpreter (never a fork: torch, HiGHS and numba keep
 threads that do not survive one) that answers one call at a time over a private
@@ -10,27 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
-import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
 
-from clusterfirst.problem.errors import InputError, Problem
-
-Task = TypeVar("Task")
-Value = TypeVar("Value")
-Engine = Literal["pool", "ray"]
-
-ATTEMPTS = 2  # a task whose process died is tried once more
-RAY_WINDOW = 2  # tasks in flight per Ray worker: one runs, one waits
-RAY_OBJECT_STORE = 80 * 2**20  # bytes; labels are a few hundred bytes each
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -46,7 +34,7 @@ class Child:
     is the module whose `main()` answers; it opens the pipe with `pipe_to_parent`.
     """
 
-    def __init__(self, main: str = "clusterfirst.learning.experts.engine") -> None:
+    def __init__(self, main: str = "clusterfirst.solving.child") -> None:
         ours, theirs = Pipe()
         # One thread of linear algebra each: the parallelism is in the processes.
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -71,6 +59,11 @@ class Child:
     def pid(self) -> int:
         """Process id."""
         return self._process.pid
+
+    def signal(self, number: int) -> None:
+        """Send the process a signal, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def alive(self) -> bool:
         """Whether the process still runs."""
@@ -141,127 +134,6 @@ def guarded_call(
         # After Ctrl-C an answer may still be on its way: never reuse that pipe.
         child.close()
         raise
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[Task, Value]):
-    """What became of a task: its value, or why its process failed twice."""
-
-    task: Task
-    value: Value | None
-    failure: str = ""
-
-
-def map_tasks(
-    function: Callable[[Task], Value],
-    tasks: Iterable[Task],
-    *,
-    workers: int,
-    engine: Engine = "pool",
-) -> Iterator[Outcome[Task, Value]]:
-    """Yield outcomes as they come; tasks are drawn only as they are needed.
-
-    An exception of the function ends the map. `engine="ray"` uses the cluster that
-    RAY_ADDRESS names, or starts a small one on this machine.
-    """
-    if workers < 1:
-        rule = "must be at least 1"
-        raise InputError(Problem("E421", "workers", str(workers), rule))
-    if engine == "pool":
-        return _map_pool(function, tasks, workers)
-    if engine == "ray":
-        return _map_ray(function, tasks, workers)
-    raise InputError(Problem("E421", "engine", str(engine), "one of pool, ray"))
-
-
-def _map_pool(
-    function: Callable[[Task], Value], tasks: Iterable[Task], workers: int
-) -> Iterator[Outcome[Task, Value]]:
-    waiting = ((task, 1) for task in tasks)
-    idle: list[Child] = []
-    busy: dict[Connection, tuple[Child, Task, int]] = {}
-
-    def begin(task: Task, attempt: int) -> None:
-        child = idle.pop() if idle else Child()
-        child.start(function, task)
-        busy[child.connection] = child, task, attempt
-
-    try:
-        for task, attempt in waiting:
-            begin(task, attempt)
-            if len(busy) == workers:
-                break
-        while busy:
-            for ready in wait(list(busy)):
-                assert isinstance(ready, Connection)
-                child, task, attempt = busy.pop(ready)
-                try:
-                    outcome = Outcome[Task, Value](task, child.result())
-                    idle.append(child)
-                except ChildFailedError as failure:
-                    if attempt < ATTEMPTS:
-                        begin(task, attempt + 1)
-                        continue
-                    outcome = Outcome(task, None, str(failure))
-                # The worker gets its next task before the consumer gets this
-                # result: writing to disk costs the worker nothing.
-                for task, attempt in waiting:
-                    begin(task, attempt)
-                    break
-                yield outcome
-    finally:
-        for child in [*idle, *(child for child, _, _ in busy.values())]:
-            child.close()
-
-
-def _map_ray(
-    function: Callable[[Task], Value], tasks: Iterable[Task], workers: int
-) -> Iterator[Outcome[Task, Value]]:
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError as error:
-        rule = "Ray is not installed: pip install 'clusterfirst[ray]'"
-        raise InputError(Problem("E422", "engine", "ray", rule)) from error
-    started = not ray.is_initialized()
-    if started:
-        _start_ray(ray, workers)
-    remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(function)
-    running: dict[Any, Task] = {}
-    queue = iter(tasks)
-    try:
-        while True:
-            for task in queue:
-                running[remote.remote(task)] = task
-                if len(running) == RAY_WINDOW * workers:
-                    break
-            if not running:
-                return
-            ready, _ = ray.wait(list(running), num_returns=1)
-            task = running.pop(ready[0])
-            try:
-                yield Outcome(task, ray.get(ready[0]))
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            except ray.exceptions.RayError as error:
-                reason = str(error).strip().splitlines() or [type(error).__name__]
-                yield Outcome(task, None, reason[0])
-    finally:
-        if started:
-            ray.shutdown()
-
-
-def _start_ray(ray: Any, workers: int) -> None:
-    """Join the cluster that RAY_ADDRESS names, or start one on this machine."""
-    local: dict[str, Any] = {}
-    if "RAY_ADDRESS" not in os.environ:
-        local = {
-            "num_cpus": workers,
-            "include_dashboard": False,
-            "object_store_memory": RAY_OBJECT_STORE,
-            # Ray's default of 15 starves the experts on a machine with other work.
-            "_system_config": {"worker_niceness": 0},
-        }
-    ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
 
 
 def _search_path() -> str:
