@@ -40,9 +40,9 @@ class PolishSettings:
     cold: float = 0.03
 
     # several falls of the temperature, where there is much time per customer
-    several_falls: float = 400  # iterations per customer from which they pay
-    fall: float = 50  # iterations per customer of each
-    most_falls: int = 20
+    several_falls: float = 250  # iterations per customer from which they pay
+    fall: float = 100  # iterations per customer of each
+    most_falls: int = 10
     hot_again: float = 0.25
     pool_share: float = 0.05  # of the time, to recombine the routes they ended with
 
