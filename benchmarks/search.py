@@ -31,8 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.evidence.bench.sets import BenchSet, Case, SetRequest, open_set
-from clusterfirst.files import read_instance
+from clusterfirst.evidence.bench.sets import (
+    BenchSet,
+    SetRequest,
+    open_set,
+    with_references,
+)
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.problem.clock import Deadline
@@ -49,14 +53,8 @@ from clusterfirst.stages.search.polish import PolishSettings, polish
 from clusterfirst.stages.search.regions import make_region, whole_data
 from clusterfirst.stages.search_state import SearchState
 from machine import ROOT, facts
+from search_page import OURS, STORED, read_rows
 
-OURS = "clusterfirst"
-STORED = ROOT / "benchmarks" / "results" / "search-alone.json"
-FOLDERS = {  # sets that are known by their costs, or too large to judge each time
-    "xl": ("xl", "*.vrp"),
-    "leuven1": ("xxl", "Leuven1.vrp"),
-    "ghent2": ("xxl", "Ghent2.vrp"),
-}
 DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "data"))
 RUIN = "ruin and recreate"
 SEED = 7300  # of the drawn maps
@@ -161,37 +159,15 @@ def validation(seconds: list[float], settings: PolishSettings) -> None:
 
 
 def public(name: str, every: int) -> BenchSet:
-    """A public set with its references; XL's are costs only."""
-    if name in FOLDERS:
-        files = sorted((DATA / FOLDERS[name][0]).glob(FOLDERS[name][1]))
-        costs = _costs(DATA / FOLDERS[name][0] / "references.csv")
-        cases = []
-        for path in files:
-            instance = read_instance(path, rounding="round").replace(name=path.stem)
-            cost = costs.get(path.stem) or _stated(path.with_suffix(".sol"))
-            cases.append(Case(instance, cost))
-        found = BenchSet(name, tuple(cases), "best known costs")
-    else:
-        found = open_set(name, SetRequest(data=DATA))
-    kept = sorted((ROOT / "benchmarks" / "references").glob(f"{name}-*.csv"))
-    if kept:
-        costs = _costs(kept[0])
-        known = [c for c in found.cases if c.instance.name in costs]
-        cases = [Case(c.instance, costs[c.instance.name]) for c in known]
-        found = BenchSet(name, tuple(cases), kept[0].stem)
-    return BenchSet(name, found.cases[::every], found.references)
-
-
-def _costs(path: Path) -> dict[str, float]:
-    if not path.exists():
-        return {}
-    with path.open() as file:
-        return {row["instance"]: float(row["cost"]) for row in csv.DictReader(file)}
-
-
-def _stated(solution: Path) -> float:
-    words = solution.read_text().lower().split()
-    return float(words[words.index("cost") + 1])
+    """A public set with its references, of this repository where it has some."""
+    found = open_set(name, SetRequest(data=DATA))
+    for path in (ROOT / "benchmarks" / "references").glob(f"{name}-*.csv"):
+        with path.open() as file:
+            costs = {r["instance"]: float(r["cost"]) for r in csv.DictReader(file)}
+        known = [case for case in found.cases if case.instance.name in costs]
+        found = BenchSet(name, tuple(known))
+        found = with_references(found, str(path.relative_to(ROOT)))
+    return replace(found, cases=found.cases[::every])
 
 
 def peer_costs(name: str) -> dict[tuple[float, str], dict[str, float]]:
@@ -226,6 +202,8 @@ def against_peers(name: str, args: argparse.Namespace) -> None:
     best = {case.instance.name: case.reference for case in cases.cases}
     rows = []
     for (s, method), found in sorted(costs.items()):
+        if s not in args.seconds:
+            continue
         gaps = [
             100 * (found[i] / cost - 1)
             for i, cost in best.items()
@@ -250,8 +228,7 @@ def against_peers(name: str, args: argparse.Namespace) -> None:
 
 def store(rows: list[dict[str, Any]]) -> None:
     """Keep rows for the page; older ones of the same set, method and seconds go."""
-    kept = json.loads(STORED.read_text()) if STORED.exists() else []
-    table = {(r["set"], r["seconds"], r["method"]): r for r in [*kept, *rows]}
+    table = {(r["set"], r["seconds"], r["method"]): r for r in [*read_rows(), *rows]}
     done = [table[key] for key in sorted(table)]
     STORED.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from search_page import read_rows, search_alone
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "pictures"
@@ -70,6 +72,9 @@ def page(stored: Sequence[Stored], published: Sequence[dict[str, Any]]) -> list[
     alone = [table for table in stored if table["kind"] == "alone"]
     if alone:
         blocks += ["## The networks alone", *networks_alone(alone)]
+    searched_alone = read_rows()
+    if searched_alone:
+        blocks += ["## The search alone, one core", *search_alone(searched_alone)]
     blocks.append("## Set by set")
     rest = [table for table in stored if table["kind"] != "alone"]
     for name in dict.fromkeys(table["name"] for table in rest):
