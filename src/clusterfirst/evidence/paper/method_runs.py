@@ -60,16 +60,9 @@ class RunKey:
 
 
 @dataclass(frozen=True)
-class MethodRun:
+class MethodRun(RunKey):
     """A run and what came of it; `cost` is None where there was no valid answer."""
 
-    digest: str
-    method: str
-    weights: str
-    assign: str
-    fleet: str
-    mip_gap: float
-    seconds_allowed: float
     cost: float | None
     vehicles: int | None
     seconds: float

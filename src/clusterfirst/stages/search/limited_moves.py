@@ -29,6 +29,7 @@ from clusterfirst.stages.search.linked import (
     route_of,
     unlink,
 )
+from clusterfirst.stages.search.moves import leaving
 
 
 @inner
@@ -249,7 +250,7 @@ def exchange(
         return
     price = pair_price(limits, tours, u, v) if limits.priced > 0 else 0.0
     limit = priced_up_to(limits, allowed - price)
-    here, there = _leaving(data, tours, u), _leaving(data, tours, v)
+    here, there = leaving(data, tours, u), leaving(data, tours, v)
     if here + there >= limit:
         return
     at_u, more = _place_without(data, limits, state, u, v)
@@ -270,14 +271,6 @@ def exchange(
         unlink(data, tours, v)
         link(data, tours, u, at_u)
         link(data, tours, v, at_v)
-
-
-@inlined
-def _leaving(data: Any, tours: Any, u: int) -> float:
-    """Change in length when u leaves its route."""
-    a = before(tours, u)
-    short = distance(data, a, after(tours, u))
-    return float(short - tours.gap[a] - tours.gap[u])
 
 
 @inner

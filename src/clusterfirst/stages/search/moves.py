@@ -248,7 +248,7 @@ def exchange(
     shift = data.demands[u] - data.demands[v]
     if tours.load[s] + shift > data.capacity or tours.load[r] - shift > data.capacity:
         return
-    delta = _leaving(data, tours, u) + _leaving(data, tours, v)
+    delta = leaving(data, tours, u) + leaving(data, tours, v)
     if delta >= allowed:
         return
     at_u, more = _place_without(data, tours, u, v)
@@ -267,7 +267,7 @@ def exchange(
 
 
 @inlined
-def _leaving(data: Any, tours: Any, u: int) -> float:
+def leaving(data: Any, tours: Any, u: int) -> float:
     """Change in length when u leaves its route."""
     a = before(tours, u)
     short = distance(data, a, after(tours, u))
