@@ -101,9 +101,10 @@ def search_free(arguments: str) -> str:
         assert line is not None
         paper = _papers(name)
         beside = f" (the paper {paper})" if paper else ""
-        parts.append(f"{table['title']} {_value(line):.2f} %{beside}")
+        title = table["title"].replace("The ", "the ", 1)
+        parts.append(f"{_value(line):.2f} % on {title}{beside}")
     when = _when(_stored("alone", names[-1]))
-    return f"- One shot, no search, `{model}`: {'; '.join(parts)} ({when})."
+    return f"- Without search, `{model}`: a gap of {'; '.join(parts)} ({when})."
 
 
 MAKERS: dict[str, Callable[[str], str]] = {

@@ -116,7 +116,7 @@ def bench(
     Prints a table (mean gap with its 95 % interval by instance, share solved,
     vehicles, seconds) and writes it with CSV, JSON and a plot into --out. A neural
     method always brings its twins: the same decoder with Fisher-Jaikumar's costs.
-    Nothing is lost by a kill: what has a row in --out is not run again.
+    A kill loses nothing: what has a row in --out is not run again.
     """
     from clusterfirst.evidence.bench.compare import BenchOptions, with_ablation
 
@@ -196,7 +196,7 @@ def _compare_all(
                 if not as_json:
                     emit(table(reports[-1]))
     except KeyboardInterrupt:
-        say(f"what is done is in {rows.path}; run again to go on")
+        say(f"finished runs are kept in {rows.path}; run again to resume")
         return INTERRUPTED
     if as_json:
         results = [document(report) for report in reports]

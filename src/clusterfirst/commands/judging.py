@@ -106,7 +106,7 @@ def export(
     """Write a plan for people and for other programs.
 
     The map is one file that works without a network; the sheets print one page per
-    route. What the user's tables say beyond our own columns comes along by id.
+    route. Extra columns of your tables (address, phone, note) are carried along by id.
     """
     from clusterfirst.files import write_solution
     from clusterfirst.files.by_suffix import Extras, require_solution_fits

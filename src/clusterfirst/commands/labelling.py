@@ -79,8 +79,8 @@ def label(
 ) -> int:
     """Make expert solutions of drawn instances, to train on.
 
-    Nothing is lost by a kill at any moment: what is left to do is the asked range
-    minus what the folder holds. Each label is checked and its cost recomputed.
+    A kill at any moment loses nothing: running again makes only the labels that the
+    folder does not hold yet. Each label is checked and its cost recomputed.
     """
     from clusterfirst.learning.labels.making import LabelOptions
     from clusterfirst.learning.labels.making import label as make_labels
@@ -135,7 +135,7 @@ def import_set(
     out: Annotated[Path, typer.Option(help="Folder of the labels.")],
     capacity: options.Capacity = None,
 ) -> int:
-    """Take over labels made elsewhere; all are checked, and one bad one refuses all."""
+    """Import labels made elsewhere; one bad label refuses the whole file."""
     from clusterfirst.learning.labels.making import import_labels
 
     count = import_labels(file, open_city(city), out, capacity=capacity)

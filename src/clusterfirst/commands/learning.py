@@ -48,7 +48,7 @@ def pretrain(
     """Learn the table Psi of a city: a vector for each location.
 
     The paper's spatial masked autoencoder (Section 2.1, Appendix B). Ctrl-C, kills
-    and --minutes lose at most 25 epochs; the same command goes on.
+    and --minutes lose at most 25 epochs; the same command resumes.
     """
     _use_threads(_cores(threads))
     from clusterfirst.learning.training.pretraining import Progress
@@ -71,7 +71,7 @@ def pretrain(
             open_city(city), SETTINGS[settings], out, on_progress=report, deadline=limit
         )
     except KeyboardInterrupt:
-        say(f"stopped; the same command goes on from the last checkpoint in {out}")
+        say(f"stopped; run the same command again to resume from {out}")
         return INTERRUPTED
     leave_progress()
     facts = table.facts
@@ -135,9 +135,9 @@ def train(
 ) -> int:
     """Train the networks on labels.
 
-    The run goes on by itself from its newest checkpoint, with the same weights as if
-    it had never stopped. Without --labels nothing is trained and the run is only
-    exported, finished or not.
+    Resumes from the newest checkpoint, with the same weights as if it had never
+    stopped. Without --labels nothing is trained: the run is only exported, finished
+    or not.
     """
     processes = _cores(threads)
     _use_threads(1)  # each: processes share batches, threads products
@@ -159,7 +159,7 @@ def train(
         leave_progress()
         say(f"{ending.value}; {out}")
         if ending is Ending.INTERRUPTED:
-            say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
+            say(f"to resume: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
             return INTERRUPTED
     elif not (export or export_weights):
         rule = "labels to learn from, or --export, are needed"
@@ -208,7 +208,7 @@ def learn(
         model = None
     leave_progress()
     if model is None:
-        say(f"to go on: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
+        say(f"to resume: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
         return INTERRUPTED
     known = model.provenance
     if "words" in known:

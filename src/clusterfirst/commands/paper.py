@@ -56,8 +56,8 @@ def paper(
 
     Search-free, as the paper decodes: network, transport plan, exact / sparse / hard
     assignment, tours; every answer is judged. Rows whose weights do not exist yet say
-    so. Writes TABLE.txt, .csv, .json and pictures into --out. Nothing is lost by
-    Ctrl-C: what is finished is printed and kept, and the same command goes on.
+    so. Writes TABLE.txt, .csv, .json and pictures into --out. Ctrl-C loses nothing:
+    finished cells are printed and kept, and the same command resumes.
     """
     from clusterfirst.evidence.paper.instances import Sets, scale_of
     from clusterfirst.evidence.paper.runs import Runs
@@ -86,7 +86,7 @@ def paper(
     if as_json:
         emit_json({"results": [page.document() for page in pages]})
     if runs.interrupted:
-        say(f"what is finished is kept in {out}; the same command goes on from there")
+        say(f"finished runs are kept in {out}; run the same command again to resume")
         return INTERRUPTED
     return 0
 

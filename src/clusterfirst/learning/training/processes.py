@@ -120,7 +120,7 @@ def _tell(talk: Callable[..., Any], *words: int) -> Any:
     try:
         return talk(*words)
     except (EOFError, OSError) as error:
-        rule = "run again to go on from the last checkpoint; out of memory, perhaps"
+        rule = "run again to resume; perhaps it ran out of memory"
         problem = Problem("E724", "training", "a helper process ended", rule)
         raise ClusterfirstError(problem) from error
 
