@@ -42,7 +42,7 @@ class Schedule:
         each = min(seconds * SPEED, count) / n
         falls = 1
         if each >= settings.several_falls:
-            falls = min(round(each / settings.fall), settings.most_falls)
+            falls = round(min(each / settings.fall, settings.most_falls))
             seconds *= 1.0 - settings.pool_share
         per_fall = int(min(max(rounds, 1), settings.most_rounds) / falls)
         return cls(
