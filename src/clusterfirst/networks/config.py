@@ -70,7 +70,7 @@ class ModelConfig:
 # Least and most of every number in config.json: nobody's file may fill the memory.
 _RANGES: dict[str, tuple[float, float]] = {
     "width": (2, 4096),
-    "heads": (1, 64),
+    "heads": (1, 16),
     "seed_layers": (0, 64),
     "cluster_layers": (0, 64),
     "feedforward": (1, 16_384),

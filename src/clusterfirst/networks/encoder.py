@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.networks.config import ModelConfig
-from clusterfirst.networks.kernels import activate, add_and_norm, attend
+from clusterfirst.networks.kernels import LANES, activate, add_and_norm, attend
 from clusterfirst.networks.nodes import Float32
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import IntArray
@@ -58,7 +58,11 @@ class Encoder:
             config.pair_width,
         )
         name = f"{phase}.encoder"
-        self.layers = [_Layer(weights, f"{name}.layers.{i}") for i in range(layers)]
+        self.columns = interleaved(config.width, config.heads)
+        self.layers = [
+            _Layer(weights, f"{name}.layers.{i}", self.columns, config.heads)
+            for i in range(layers)
+        ]
         self.norm = (weights[f"{name}.norm.weight"], weights[f"{name}.norm.bias"])
         self.feedforward = config.feedforward
         if self.pairs:
@@ -78,7 +82,7 @@ class Encoder:
         E = features.shape[1]
         if not self.pairs:
             return np.empty((E, 0), dtype=np.float32)
-        out = np.empty((E, self.outer.shape[1]), dtype=np.float32)
+        out = rows_to_read(E, self.outer.shape[1])
         for block in blocks(E):
             deadline.look()
             hidden = features[:, block].T @ self.inner
@@ -89,18 +93,24 @@ class Encoder:
 
     def run(self, change: Float32, lists: Lists, deadline: Deadline) -> Float32:
         """(T, D) -> (T, D): attention and feed-forward, each normalised before."""
-        T, D, H = len(change), self.width, self.heads
+        T, D, H, P = len(change), self.width, self.heads, self.pairs
+        lanes, wide = lanes_of(H), len(self.columns)
         x, y = np.zeros((T, D), dtype=np.float32), np.empty((T, D), dtype=np.float32)
         bias = np.zeros(D, dtype=np.float32)
-        qkv = np.empty((T, 3 * D), dtype=np.float32)
-        mixed = np.empty((T, D + H * self.pairs), dtype=np.float32)
+        qkv = np.empty((T, 3 * wide), dtype=np.float32)
+        mixed = rows_to_read(T, wide + P * lanes)
         inner = np.empty((T, self.feedforward), dtype=np.float32)
-        room = np.empty(D, np.float32), np.empty((H, lists.longest), np.float32)
+        room = (
+            np.empty(wide, dtype=np.float32),
+            (np.arange(LANES) < H).astype(np.float32),
+            np.empty(lists.longest * LANES, dtype=np.float32),
+        )
         for number, layer in enumerate(self.layers):
             deadline.look()
             add_and_norm(x, change, bias, layer.norm_attention, y)
             np.matmul(y, layer.qkv, out=qkv)
-            attend(qkv, layer.query_bias, lists.arrays, number, room, mixed)
+            place = H, lanes, P, P + number * H
+            attend(qkv, layer.query_bias, lists.arrays, place, room, mixed)
             change = np.matmul(mixed, layer.out)
             add_and_norm(x, change, layer.out_bias, layer.norm_feedforward, y)
             np.matmul(y, layer.inner, out=inner)
@@ -114,7 +124,9 @@ class Encoder:
 class _Layer:
     """The weights of one layer, turned the way products want them."""
 
-    def __init__(self, weights: Mapping[str, Any], name: str) -> None:
+    def __init__(
+        self, weights: Mapping[str, Any], name: str, columns: IntArray, heads: int
+    ) -> None:
         def part(key: str) -> Any:
             return weights[f"{name}.{key}"]
 
@@ -127,15 +139,23 @@ class _Layer:
             part("norm_feedforward.bias"),
         )
         out, biases = part("attention.out.weight"), part("attention.qkv.bias")
-        D = len(out)
-        self.qkv = _matrix(part("attention.qkv.weight"))
-        self.query_bias = biases[:D]
+        D, qkv = len(out), part("attention.qkv.weight")
+        scale = np.sqrt(np.float32(heads) / D)
+        rows = [_spread(each, columns) for each in np.split(qkv, 3)]
+        self.qkv = _matrix(np.concatenate([rows[0] * scale, *rows[1:]]))
+        self.query_bias = _spread(biases[:D], columns) * scale
         # Weights of attention add up to 1: what all values have in common comes out.
         self.out_bias = part("attention.out.bias") + out @ biases[2 * D :]
         paired = f"{name}.attention.message.weight" in weights
-        message = [part("attention.message.weight")] if paired else []
+        message = []
+        if paired:
+            by_head = part("attention.message.weight")  # (D, heads P)
+            by_pair = interleaved(by_head.shape[1], heads, whole=1)
+            message = [_spread(by_head.T, by_pair).T]
         self.slope: Any = part("attention.bias.weight") if paired else None
-        self.out = _matrix(np.concatenate([out, *message], axis=1))
+        self.out = _matrix(
+            np.concatenate([_spread(out.T, columns).T, *message], axis=1)
+        )
         self.inner = _matrix(part("feedforward.inner.weight"))
         self.inner_bias = part("feedforward.inner.bias")
         self.outer = _matrix(part("feedforward.outer.weight"))
@@ -145,6 +165,37 @@ class _Layer:
 def _matrix(weight: Float32) -> Float32:
     """Input by output, in one piece."""
     return np.ascontiguousarray(weight.T)
+
+
+def lanes_of(heads: int) -> int:
+    """Lanes that a feature has in a vector: the heads, and some for nobody."""
+    return 1 << (heads - 1).bit_length()
+
+
+def interleaved(width: int, heads: int, whole: int = 2 * LANES) -> IntArray:
+    """Which column stands where in attention: the heads of a feature together.
+
+    -1 where nothing does, so that the columns are a multiple of `whole`.
+    """
+    lanes, each = lanes_of(heads), width // heads
+    features = -(-each * lanes // whole) * whole // lanes
+    columns = np.full((features, lanes), -1)
+    columns[:each, :heads] = np.arange(width).reshape(heads, each).T
+    return columns.ravel()
+
+
+def _spread(rows: Float32, columns: IntArray) -> Float32:
+    """Rows in the order of the columns, zeros where nothing stands."""
+    found = rows[columns]
+    found[columns < 0] = 0
+    return found
+
+
+def rows_to_read(count: int, width: int) -> Float32:
+    """Room for rows beyond which a vector may still reach."""
+    flat = np.empty(count * width + LANES, dtype=np.float32)
+    flat[count * width :] = 0
+    return flat[: count * width].reshape(count, width)
 
 
 def blocks(length: int) -> Iterator[slice]:

@@ -11,8 +11,20 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.networks.elementary import exp, gelu, inner_summing, log, summing
+from clusterfirst.networks.vectors import (
+    folded,
+    larger,
+    load,
+    minus,
+    over,
+    plus,
+    store,
+    times_plus,
+    zeros,
+)
 
 F = np.float32
+LANES = 16  # of a vector: every head has some of them
 EPSILON = F(1e-5)  # of a layer norm, as in torch
 
 
@@ -47,82 +59,113 @@ def activate(x: Any, bias: Any) -> None:
 
 
 @summing
-def attend(qkv: Any, bias: Any, lists: Any, layer: int, room: Any, out: Any) -> None:
+def attend(qkv: Any, bias: Any, lists: Any, place: Any, room: Any, out: Any) -> None:
     """What each token gathers from those it sees (the paper's mask, Section 2.1).
 
-    `lists` is (start (T + 1,), index (E,), about (E, P + layers H)): the tokens seen,
-    their pair features, and the biases these give the logits of every layer. `bias` is
-    that of the queries: one of the keys cancels in the softmax, and that of the values
-    is in the product that follows. `room` holds a query (D,) and logits (H, longest).
-    Writes mean values and mean pair features (T, D + H P) under the attention weights.
+    Columns of queries, keys and values stand feature by feature, the heads of each
+    together, so that lane k of a vector belongs to head k mod H and one sum serves all
+    heads. `lists` is (start (T + 1,), index (E,), about (E, P + layers H)): the tokens
+    seen, their pair features, and the biases these give the logits of every layer;
+    `place` is (heads, their lanes H, P, column of this layer's biases). `bias` is that
+    of the queries: one of the keys cancels in the softmax, and that of the values is in
+    the product that follows. `room` is a query (D,), which lanes take a bias, and
+    logits (longest LANES,). Writes mean values and mean pair features (T, D + P H)
+    under the attention weights.
     """
-    (start, index, about), (query, logits) = lists, room
-    H, D = len(logits), len(query)
-    width, P = D // H, (out.shape[1] - D) // H
-    scale = F(1.0 / np.sqrt(width))
+    (start, index, about), (_, _, P, _) = lists, place
+    query, mask, logits = room
+    D, wide = len(query), out.shape[1]
     for t in range(len(qkv)):
         for i in range(D):
-            query[i] = (qkv[t, i] + bias[i]) * scale
-        seen, pair = index[start[t] : start[t + 1]], about[start[t] : start[t + 1]]
-        for h in range(H):
-            logit = logits[h, : len(seen)]
-            _dots(query[h * width : (h + 1) * width], qkv, D + h * width, seen, logit)
-            if P > 0:
-                for j in range(len(seen)):
-                    logit[j] += pair[j, P + layer * H + h]
-            _softmax(logit)
-            first = h * width
-            _mix(logit, qkv, 2 * D + first, seen, out[t, first : first + width])
-            first = D + h * P
-            _mean(logit, pair, out[t, first : first + P])
+            query[i] = qkv[t, i] + bias[i]
+        first, seen = start[t], index[start[t] : start[t + 1]]
+        _logits((query, qkv), seen, (about, first, mask), place, logits)
+        _exponentials(logits, len(seen))
+        _mix(logits, qkv, seen, out, t * wide)
+        if P > 0:
+            pairs = about[first : first + len(seen)]
+            _means(logits, pairs, place, out, t * wide + D)
 
 
 @inner_summing
-def _dots(mine: Any, rows: Any, first: int, seen: Any, out: Any) -> None:
-    """Products of a row with a part of each listed one, from column `first` on."""
+def _logits(rows: Any, seen: Any, biases: Any, place: Any, out: Any) -> None:
+    """Products of a query with the listed keys, each head's in its lanes."""
+    (query, qkv), (about, first, mask), (_, H, P, column) = rows, biases, place
+    D, wide = len(query), qkv.shape[1]
     for j in range(len(seen)):
-        other = rows[seen[j], first : first + len(mine)]
-        total = F(0.0)
-        for i in range(len(mine)):
-            total += mine[i] * other[i]
-        out[j] = total
+        key = seen[j] * wide + D
+        one, two = zeros(LANES), zeros(LANES)
+        if P > 0:
+            at = (first + j) * about.shape[1] + column
+            one = times_plus(load(mask, 0, LANES), load(about, at, LANES), one)
+        for i in range(0, D, 2 * LANES):
+            other = load(qkv, key + i, LANES)
+            one = times_plus(load(query, i, LANES), other, one)
+            other = load(qkv, key + i + LANES, LANES)
+            two = times_plus(load(query, i + LANES, LANES), other, two)
+        one = plus(one, two)
+        if H <= 8:
+            one = folded(one, 8)
+        if H <= 4:
+            one = folded(one, 4)
+        if H <= 2:
+            one = folded(one, 2)
+        if H <= 1:
+            one = folded(one, 1)
+        store(out, j * LANES, LANES, one)
 
 
 @inner_summing
-def _softmax(weights: Any) -> None:
-    top = weights[0]
-    for j in range(len(weights)):
-        top = max(top, weights[j])
-    total = F(0.0)
-    for j in range(len(weights)):
-        weight = exp(weights[j] - top)
-        weights[j] = weight
-        total += weight
-    share = F(1.0) / total
-    for j in range(len(weights)):
-        weights[j] *= share
+def _exponentials(logits: Any, count: int) -> None:
+    """Turn the first logits of each lane into weights that add up to 1."""
+    top = load(logits, 0, LANES)
+    for j in range(1, count):
+        top = larger(top, load(logits, j * LANES, LANES))
+    for j in range(count):
+        store(logits, j * LANES, LANES, minus(load(logits, j * LANES, LANES), top))
+    for k in range(count * LANES):
+        logits[k] = exp(logits[k])
+    total = zeros(LANES)
+    for j in range(count):
+        total = plus(total, load(logits, j * LANES, LANES))
+    for j in range(count):
+        store(logits, j * LANES, LANES, over(load(logits, j * LANES, LANES), total))
 
 
 @inner_summing
-def _mix(weights: Any, rows: Any, first: int, seen: Any, out: Any) -> None:
-    """Sum of a part of the listed rows under the weights."""
-    for i in range(len(out)):
-        out[i] = F(0.0)
-    for j in range(len(seen)):
-        share, other = weights[j], rows[seen[j], first : first + len(out)]
-        for i in range(len(out)):
-            out[i] += share * other[i]
+def _mix(weights: Any, qkv: Any, seen: Any, out: Any, first: int) -> None:
+    """Sum of the values of the listed rows under the weights."""
+    wide = qkv.shape[1]
+    D = wide // 3
+    for i in range(0, D, 2 * LANES):
+        one, two = zeros(LANES), zeros(LANES)
+        for j in range(len(seen)):
+            share = load(weights, j * LANES, LANES)
+            value = seen[j] * wide + 2 * D + i
+            one = times_plus(share, load(qkv, value, LANES), one)
+            two = times_plus(share, load(qkv, value + LANES, LANES), two)
+        store(out, first + i, LANES, one)
+        store(out, first + i + LANES, LANES, two)
 
 
 @inner_summing
-def _mean(weights: Any, rows: Any, out: Any) -> None:
-    """Sum of the first columns of all rows under the weights."""
-    for i in range(len(out)):
-        out[i] = F(0.0)
-    for j in range(len(weights)):
-        share, row = weights[j], rows[j]
-        for i in range(len(out)):
-            out[i] += share * row[i]
+def _means(weights: Any, rows: Any, place: Any, out: Any, first: int) -> None:
+    """Sums of the pair features of all rows under the weights, head by head.
+
+    Vectors are longer than there are heads: what each of them writes too much, the
+    next one writes again.
+    """
+    (_, H, P, _), count = place, len(rows)
+    for p in range(P):
+        one, two = zeros(LANES), zeros(LANES)
+        for j in range(0, count - 1, 2):
+            one = times_plus(rows[j, p], load(weights, j * LANES, LANES), one)
+            at = (j + 1) * LANES
+            two = times_plus(rows[j + 1, p], load(weights, at, LANES), two)
+        if count % 2:
+            at = (count - 1) * LANES
+            one = times_plus(rows[count - 1, p], load(weights, at, LANES), one)
+        store(out, first + p * H, LANES, plus(one, two))
 
 
 @summing

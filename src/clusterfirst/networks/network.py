@@ -25,7 +25,14 @@ from clusterfirst.networks.config import (
     VISIBLE_SEEDS,
     ModelConfig,
 )
-from clusterfirst.networks.encoder import BLOCK, LAYERS, Encoder, Lists, blocks
+from clusterfirst.networks.encoder import (
+    BLOCK,
+    LAYERS,
+    Encoder,
+    Lists,
+    blocks,
+    rows_to_read,
+)
 from clusterfirst.networks.geometry import (
     nearest_seeds,
     pair_geometry,
@@ -281,7 +288,7 @@ def _joined(encoded: Encoded, owner: IntArray, seeds: Lists) -> Lists:
     joined = Lists(
         np.empty(len(owner) + 1, dtype=np.int64),
         np.empty(count, dtype=np.int64),
-        np.empty((count, nodes.about.shape[1]), dtype=np.float32),
+        rows_to_read(count, nodes.about.shape[1]),
     )
     join_lists(nodes.arrays, owner, seeds.arrays, joined.arrays)
     return joined
