@@ -18,7 +18,7 @@ from clusterfirst.networks.neural import (
 from clusterfirst.networks.plan import transport_plan
 from clusterfirst.problem.clock import TimeUpError
 from clusterfirst.problem.instance import Instance, IntArray
-from clusterfirst.solving.decoding import SEARCH_ROUNDS, fleets, run_stream
+from clusterfirst.solving.decoding import SEARCH_ROUNDS, decode, fleets, run_stream
 from clusterfirst.solving.options import NeuralSettings, SolveOptions
 from clusterfirst.stages.moved_seeds import centres
 from clusterfirst.stages.routes import Routes
@@ -38,8 +38,7 @@ def neural(state: SearchState, options: SolveOptions) -> None:
     """
     settings = options.neural
     if options.polishes:
-        quick = replace(settings.decoding, rounds=SEARCH_ROUNDS)
-        run_network(state, replace(settings, decoding=quick))
+        run_network(state, replace(settings, thorough=False))
         return
     model = load_model(settings.model or DEFAULT_MODEL)
     state.notes.extend(model.outside(state.instance))
@@ -69,16 +68,25 @@ def run_network(state: SearchState, settings: NeuralSettings) -> None:
 def run_scorer(
     state: SearchState, scorer: NeuralScorer, settings: NeuralSettings
 ) -> None:
-    """The same with networks at hand."""
+    """The same with networks at hand.
+
+    Fleets and moved seeds are compared by quick assignments; the best one is made
+    again as well as possible.
+    """
     stream = _each_seed_set(state, scorer, settings)
-    if settings.seed_sets == 1:
-        run_stream(state, stream, settings.decoding)
-        return
+    quick = replace(settings.decoding, rounds=SEARCH_ROUNDS)
     until = state.deadline
-    state.deadline = until.share(settings.sets_before_pool)
-    found = run_stream(state, stream, settings.decoding)
+    if settings.seed_sets > 1:
+        state.deadline = until.share(settings.sets_before_pool)
+    found = run_stream(state, stream, quick)
+    best = state.details.get("scores")
+    fast = settings.decoding.assign == "fast"
+    if settings.thorough and fast and best is not None and not state.too_late:
+        again = decode(state, best, settings.decoding)
+        found += [] if again is None else [again]
     state.deadline = until
-    _recombine(state, [one for one in found if math.isfinite(one.cost)])
+    if settings.seed_sets > 1:
+        _recombine(state, [one for one in found if math.isfinite(one.cost)])
 
 
 def _recombine(state: SearchState, found: list[Decoded]) -> None:
@@ -187,10 +195,9 @@ def requests(instance: Instance, settings: NeuralSettings) -> Requests:
             break
         size = min(size + math.ceil(settings.fleet_step * size), limit)
         tried.append((yield size))
-    moving = sorted(tried, key=_cost)
-    enough = (1 + settings.worth_moving) * _cost(moving[0])
-    moving = [one for one in moving if _cost(one) <= enough]
     for _ in range(settings.moves):
+        enough = (1 + settings.worth_moving) * min(map(_cost, tried))
+        moving = tried = [one for one in tried if _cost(one) <= enough]
         for number, (scores, found) in enumerate(moving):
             moved = scores.seeds if found is None else centres(instance, found)
             if set(moved.tolist()) != set(scores.seeds.tolist()):

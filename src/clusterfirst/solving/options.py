@@ -56,7 +56,8 @@ class NeuralSettings:
     more_fleets: int = 4  # larger fleets tried in turn if all before failed
     fleet_step: float = 0.03
     few_forced: float = 0.002  # of the customers; a fleet that forces more is too small
-    worth_moving: float = 0.03  # routes longer by this share are not tried further
+    worth_moving: float = 0.01  # routes longer by this share are not tried further
+    thorough: bool = True  # make the best assignment again, as well as possible
     # More seeds than vehicles from so many customers on, so that every quarter of a map
     # has enough: N = 500 gains nothing, N = 100 loses half a point (log/).
     spare: tuple[tuple[int, float], ...] = ((1000, 0.09), (2000, 0.2))
