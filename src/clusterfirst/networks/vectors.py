@@ -8,6 +8,7 @@ a processor has.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -18,7 +19,12 @@ FLOAT = ir.FloatType()
 FUSED = ("contract",)  # a product and a sum may be one instruction
 
 
-class VectorType(types.Type):  # type: ignore[misc]  # numba has no types of its own
+def built(function: Callable[..., Any]) -> Any:
+    """Let kernels call what builds their code; numba's own decorator has no types."""
+    return intrinsic(function)
+
+
+class VectorType(types.Type):
     """So many float32 in one register, or in a few."""
 
     def __init__(self, lanes: int) -> None:
@@ -27,9 +33,11 @@ class VectorType(types.Type):  # type: ignore[misc]  # numba has no types of its
 
 
 @register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: VectorType) -> None:
-        super().__init__(manager, kind, ir.VectorType(FLOAT, kind.lanes))
+        super().__init__(  # type: ignore[no-untyped-call]
+            manager, kind, ir.VectorType(FLOAT, kind.lanes)
+        )
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
@@ -39,7 +47,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     return builder.bitcast(builder.gep(data, [at]), wide.as_pointer())
 
 
-@intrinsic
+@built
 def load(_: Any, array: Any, at: Any, lanes: Any) -> Any:
     """Return elements at .. at + lanes - 1 of an array, counted in one piece."""
 
@@ -52,7 +60,7 @@ def load(_: Any, array: Any, at: Any, lanes: Any) -> Any:
     return VectorType(lanes.literal_value)(array, types.int64, lanes), generate
 
 
-@intrinsic
+@built
 def store(_: Any, array: Any, at: Any, lanes: Any, vector: Any) -> Any:
     """Write a vector to elements at .. of an array."""
 
@@ -66,7 +74,7 @@ def store(_: Any, array: Any, at: Any, lanes: Any, vector: Any) -> Any:
     return types.void(array, types.int64, lanes, vector), generate
 
 
-@intrinsic
+@built
 def zeros(_: Any, lanes: Any) -> Any:
     """Return a vector of zeros."""
 
@@ -78,7 +86,7 @@ def zeros(_: Any, lanes: Any) -> Any:
     return VectorType(lanes.literal_value)(lanes), generate
 
 
-@intrinsic
+@built
 def times_plus(_: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a b + c, element by element; a may be one number."""
 
@@ -97,7 +105,7 @@ def times_plus(_: Any, a: Any, b: Any, c: Any) -> Any:
     return c(a, b, c), generate
 
 
-@intrinsic
+@built
 def folded(_: Any, vector: Any, lanes: Any) -> Any:
     """Return the vector plus itself turned by so many lanes."""
 
@@ -113,7 +121,7 @@ def folded(_: Any, vector: Any, lanes: Any) -> Any:
     return vector(vector, lanes), generate
 
 
-@intrinsic
+@built
 def larger(_: Any, a: Any, b: Any) -> Any:
     """Return the larger of two vectors, element by element."""
 
@@ -126,7 +134,7 @@ def larger(_: Any, a: Any, b: Any) -> Any:
 def _by_element(name: str) -> Any:
     """What LLVM does with two vectors, element by element."""
 
-    @intrinsic
+    @built
     def both(_: Any, a: Any, b: Any) -> Any:
         def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
             return getattr(builder, name)(*given)
