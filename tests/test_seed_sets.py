@@ -113,7 +113,7 @@ def test_coordinates_are_mirrored(tmp_path: Path) -> None:
     save_model(tmp_path / "xy", small_model("xy", SMALL), "# untrained")
     result = solve(DAY, options(tmp_path / "xy", iterations=100, seed_sets=9))
     assert result.verdict.feasible
-    assert "from 18 answers" in result.notes[-1]
+    assert "from 19 answers" in result.notes[-1]
 
 
 def test_seed_sets_stop_in_time_and_are_polished(untrained: Path) -> None:
