@@ -54,6 +54,7 @@ def train(folder: Path) -> int:
 
 def learn(folder: Path) -> int:
     """All stages of learning a city, seconds each."""
+    from clusterfirst.cities.history import History
     from clusterfirst.learning.training import learning, pretraining
     from clusterfirst.learning.training import run as running
     from networks import small_city
@@ -61,7 +62,7 @@ def learn(folder: Path) -> int:
 
     learning.LEAST_LABELS, learning.LABELLING = 6, 0.25
     pretraining._draw = running.draw_curves = lambda *given: None  # noqa: SLF001
-    learning.learn(small_city(), TINY, folder)
+    learning.learn(History(small_city()), TINY, folder)
     return 0
 
 
