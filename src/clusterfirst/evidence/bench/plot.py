@@ -21,7 +21,7 @@ def gap_against_seconds(title: str, references: str, every: Sequence[Line]) -> F
     """Gap against measured seconds; dashed lines are search-free, hollow published."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.5, 5), layout="constrained")
+    figure = Figure(figsize=(9.5, 5), layout="constrained")
     axes = figure.add_subplot()
     names = list(dict.fromkeys(line.name for line in every))
     for number, name in enumerate(names):
@@ -48,7 +48,13 @@ def gap_against_seconds(title: str, references: str, every: Sequence[Line]) -> F
     axes.set_ylabel("gap in %, 95 % interval")
     axes.set_title(f"{title}\nagainst {references}", fontsize=10)
     axes.grid(color=FAINT, alpha=0.3)
-    axes.legend(fontsize=8, title="dashed: search-free", title_fontsize=8)
+    axes.legend(
+        fontsize=8,
+        title="dashed: search-free",
+        title_fontsize=8,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+    )
     return figure
 
 
