@@ -1,4 +1,4 @@
-"""One week in Ghent, from spreadsheets to driver sheets: python examples/one_week.py OUT
+"""One week in Ghent, from tables to driver sheets: python examples/one_week.py OUT
 
 Five days of orders (workbooks, and CSV with semicolons and decimal commas), four
 vehicles with names, stops and hours. Each day keeps the day before: drivers know their

@@ -19,7 +19,7 @@ from clusterfirst.stages.search.settings import PolishSettings
 MEASURES = ("stops", "load", "distance", "duration")
 FALLS = 12  # times that the temperature falls, each aiming at other routes
 HOT, COLD = 0.2, 0.01  # in mean distances to neighbours
-CHUNK = 5  # iterations between two looks at the routes
+LOOK = 100  # customers for each iteration between two looks at the routes
 FASTER = 1.05  # the price of unevenness after a chunk within the length allowed
 
 
@@ -82,16 +82,16 @@ def balanced(
     now, drives = seen.values(), int((search.region.tours.size > 0).sum())
     best, least, shortest = start, spread(now), seen.length()
     schedule = Schedule.of(day, settings, deadline)
-    done = 0
+    done, chunk = 0, 1 + day.num_customers // LOOK
     while (used := schedule.used(done)) < 1.0 and drives:
         fall, part = divmod(used * FALLS, 1.0)
         # Another number of routes may be even too: each fall aims at one.
         routes = max(1, drives + (0, 0, 1, -1)[int(fall) % 4])
-        even[1] = now.sum() / routes
+        even[1] = seen.values().sum() / routes
         if even[0] == 0.0:
             even[0] = search.scale / max(float(np.var(now)), 1e-12 + even[1] ** 2 / 99)
-        search.anneal(CHUNK, HOT * math.exp(part * math.log(COLD / HOT)))
-        done += CHUNK
+        search.anneal(chunk, HOT * math.exp(part * math.log(COLD / HOT)))
+        done += chunk
         length, values = seen.length(), seen.values()
         even[0] *= FASTER if length <= allowed else 1 / FASTER
         if length <= allowed and (spread(values), length) < (least, shortest):

@@ -1,0 +1,301 @@
+"""Days with limits: beside PyVRP, beside the plain search, and beside yesterday.
+
+    python benchmarks/dispatch.py wide      # limits that do not bind: ratio of seconds
+    python benchmarks/dispatch.py keep      # what staying costs, over move prices
+    python benchmarks/dispatch.py warm      # warm starts at equal iterations
+    python benchmarks/dispatch.py peer 1 5  # PyVRP, equal seconds, one core each
+
+Each writes benchmarks/results/dispatch-NAME.json; `peer` adds to what is there. All
+days are drawn here, none is a test set.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clusterfirst.problem.changes import pairs_kept
+from clusterfirst.problem.clock import Deadline
+from clusterfirst.problem.constraints import Constraints
+from clusterfirst.problem.fleet import Fleet
+from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.keeping import Kept
+from clusterfirst.solving.options import SolveOptions
+from clusterfirst.solving.solver import solve
+from clusterfirst.stages.search.constrained import search_limited
+from clusterfirst.stages.search.polish import polish
+from clusterfirst.stages.search.settings import PolishSettings
+from machine import ROOT, facts
+
+RESULTS = ROOT / "benchmarks" / "results"
+SIZES = (100, 200, 300, 500, 1000)  # orders of the days beside PyVRP, four of each
+EACH = 4
+PRICES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # mean distances to the ten nearest
+
+
+def peer_day(index: int) -> Instance:
+    """A day with three kinds of vehicles, stops, hours and one-way streets.
+
+    All numbers are whole, so that PyVRP and our judge compute the same.
+    """
+    rng = np.random.default_rng([23, index])
+    n = SIZES[index // EACH % len(SIZES)]
+    centres = rng.random((max(3, n // 40), 2))
+    near = centres[rng.integers(0, len(centres), n)] + 0.06 * rng.normal(size=(n, 2))
+    points = np.where(rng.random((n, 1)) < 0.5, near, rng.random((n, 2)))
+    points = np.vstack([rng.random((1, 2)), points])
+    straight = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
+    metres = np.rint(10_000 * straight * (1 + 0.3 * rng.random(straight.shape)))
+    seconds = np.rint(metres / 8 * (1 + 0.4 * rng.random(straight.shape)))
+    demands = np.r_[0, rng.integers(1, 20, n)]
+    share = demands.sum() / 150
+    fleet = Fleet(
+        ("lorry", "van", "bike"),
+        np.array([220.0, 140.0, 60.0]),
+        np.array([int(share / 2) + 1, int(share) + 2, int(share / 2) + 2]),
+        max_stops=np.array([20.0, 16.0, 8.0]),
+        max_distance=np.array([np.inf, 60_000.0, 25_000.0]),
+        max_duration=np.array([14_000.0, 12_000.0, 8_000.0]),
+        fixed_cost=np.array([3000.0, 2000.0, 800.0]),
+    )
+    service = np.r_[0, rng.integers(60, 300, n)].astype(float)
+    asked = Constraints(fleet, durations=seconds, service=service)
+    return Instance(demands, 1, matrix=metres, metric="matrix", constraints=asked)
+
+
+def pyvrp_data(day: Instance) -> Any:
+    """The same day for PyVRP; stops are a second kind of load."""
+    import pyvrp
+
+    asked = day.constraints
+    assert asked is not None
+    assert asked.durations is not None
+    assert asked.service is not None
+    fleet, n = asked.fleet, day.num_customers
+    most = np.iinfo(np.int64).max
+
+    def whole(value: float) -> int:
+        return int(value) if np.isfinite(value) else most
+
+    kinds = [
+        pyvrp.VehicleType(
+            int(fleet.counts[k]),
+            capacity=[int(fleet.capacities[k]), min(int(fleet.max_stops[k]), n)],
+            fixed_cost=int(fleet.fixed_cost[k]),
+            shift_duration=whole(fleet.max_duration[k]),
+            max_distance=whole(fleet.max_distance[k]),
+        )
+        for k in range(len(fleet.names))
+    ]
+    clients = [
+        pyvrp.Client(
+            row,
+            delivery=[int(day.demands[row]), 1],
+            service_duration=int(asked.service[row]),
+        )
+        for row in range(1, n + 1)
+    ]
+    return pyvrp.ProblemData(
+        locations=[pyvrp.Location(0, 0)] * (n + 1),
+        clients=clients,
+        depots=[pyvrp.Depot(0)],
+        vehicle_types=kinds,
+        distance_matrices=[day.distances.astype(np.int64)],
+        duration_matrices=[np.asarray(asked.durations).astype(np.int64)],
+    )
+
+
+def by_pyvrp(day: Instance, data: Any, seconds: float, seed: int) -> float | None:
+    """The cost of PyVRP's answer by our judge, or None where it has none."""
+    import pyvrp
+    import pyvrp.stop
+
+    found = pyvrp.solve(data, pyvrp.stop.MaxRuntime(seconds), seed=seed, display=False)
+    if not found.is_feasible():
+        return None
+    asked = day.constraints
+    assert asked is not None
+    free = {k: np.flatnonzero(asked.fleet.kind == k).tolist() for k in range(3)}
+    routes, drives = [], []
+    for route in found.best.routes():
+        routes.append([v.idx + 1 for v in route if v.is_client()])
+        drives.append(free[route.vehicle_type()].pop(0))
+    verdict = judge(day, Solution(routes, drives))
+    assert verdict.feasible, verdict.violations
+    assert abs(verdict.cost - found.cost()) < 1
+    return verdict.cost
+
+
+def accepted_by_pyvrp(day: Instance, data: Any, solution: Solution) -> bool:
+    """Whether PyVRP finds our routes feasible, at our cost."""
+    import pyvrp
+
+    asked = day.constraints
+    assert asked is not None
+    assert solution.vehicles is not None
+    routes = [
+        pyvrp.Route(data, [c - 1 for c in route], vehicle_type=int(asked.fleet.kind[v]))
+        for route, v in zip(solution.routes, solution.vehicles, strict=True)
+    ]
+    theirs = pyvrp.Solution(data, routes)
+    cost = theirs.distance() + theirs.fixed_vehicle_cost()
+    return bool(theirs.is_feasible()) and abs(cost - judge(day, solution).cost) < 1
+
+
+def peer(seconds: list[float], only: range) -> None:
+    """Both solvers in turn on the same core."""
+    rows = _read("peer")
+    for index in only:
+        day = peer_day(index)
+        data = pyvrp_data(day)
+        for limit in seconds:
+            ours = solve(day, SolveOptions(time_limit=limit, threads=1))
+            assert accepted_by_pyvrp(day, data, ours.solution)
+            row = {
+                "day": index,
+                "orders": day.num_customers,
+                "seconds": limit,
+                "clusterfirst": ours.verdict.cost,
+                "spent": sum(ours.seconds.values()),
+                "PyVRP": by_pyvrp(day, data, limit, 0),
+            }
+            rows = [r for r in rows if (r["day"], r["seconds"]) != (index, limit)]
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+            _write("peer", rows)
+
+
+def wide(rounds: int = 3, iterations: int = 30_000) -> None:
+    """1,000 orders, every limit on and none binding: cost and CPU seconds."""
+    from clusterfirst.solving.method import run_method
+    from clusterfirst.stages.search_state import SearchState
+
+    rows: list[dict[str, Any]] = []
+    for seed in range(rounds):
+        rng = np.random.default_rng([24, seed])
+        n = 1000
+        demands = np.r_[0, rng.integers(1, 10, n)]
+        plain = Instance(demands, 50, coords=rng.random((n + 1, 2)))
+        fleet = replace(
+            Fleet.of_one_kind(50.0, plain.min_vehicles + 20),
+            max_stops=np.array([90.0]),
+            max_distance=np.array([99.0]),
+            max_duration=np.array([9999.0]),
+        )
+        asked = Constraints(fleet, speed=1.0, service=np.r_[0, np.ones(n)])
+        limited = plain.replace(constraints=asked)
+        state = SearchState(plain, Deadline.never(), 0, 1)
+        run_method(state, "savings")
+        assert state.best is not None
+        start = state.best.lists()
+        settings = PolishSettings(seed, iterations, 1)
+        row: dict[str, Any] = {"seed": seed}
+        for turn in range(3):  # the first one loads the kernels
+            begin = time.process_time()
+            free = polish(plain, start, settings, Deadline.never())
+            middle = time.process_time()
+            kept = search_limited(
+                limited, dict(enumerate(start)), settings, Deadline.never()
+            )
+            end = time.process_time()
+            if turn:
+                row.setdefault("plain_cpu", []).append(middle - begin)
+                row.setdefault("limited_cpu", []).append(end - middle)
+        cost = judge(limited, Solution(kept.values(), kept.keys())).cost
+        row |= {"plain": free.cost, "limited": cost}
+        row["ratio"] = min(row["limited_cpu"]) / min(row["plain_cpu"])
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    _write("wide", rows)
+
+
+def two_days(index: int, n: int = 250) -> tuple[Instance, Instance, dict[int, int]]:
+    """Yesterday, today with a tenth of the customers exchanged, and who is who."""
+    rng = np.random.default_rng([25, index])
+    new = n // 10
+    points, demands = rng.random((n + new + 1, 2)), rng.integers(1, 10, n + new + 1)
+    demands[0] = 0
+    first, second = np.arange(n + 1), np.r_[0, new + 1 : n + new + 1]
+    days = [Instance(demands[r], 50, coords=points[r]) for r in (first, second)]
+    return days[0], days[1], {c: c - new for c in range(new + 1, n + 1)}
+
+
+def known_today(plan: Solution, rename: dict[int, int]) -> Solution:
+    """Yesterday's plan in today's rows; who is not there today goes."""
+    return Solution([[rename[c] for c in r if c in rename] for r in plan.routes])
+
+
+def keep(days: int = 10, iterations: int = 15_000) -> None:
+    """Same-route pairs kept and extra length, over the price of a move."""
+    rows: list[dict[str, Any]] = []
+    effort = SolveOptions(iterations=iterations, threads=1)
+    for index in range(days):
+        before, today, rename = two_days(index)
+        plan = known_today(solve(before, effort).solution, rename)
+        step = today.plane
+        gaps = np.sort(np.hypot(*(step[1:, None] - step[None, 1:]).transpose(2, 0, 1)))
+        scale = float(gaps[:, 1:11].mean())
+        free = solve(today, effort, keep=Kept(plan, 0.0)).verdict.cost
+        for price in PRICES:
+            found = solve(today, effort, keep=Kept(plan, price * scale))
+            row = {
+                "day": index,
+                "price": price,
+                "pairs": pairs_kept(plan.routes, found.solution.routes),
+                "longer": found.verdict.cost / free - 1,
+                "note": found.notes[-1],
+            }
+            rows.append(row)
+        print(json.dumps(rows[-3:]), flush=True)
+    _write("keep", rows)
+
+
+def warm(days: int = 12, iterations: int = 6000) -> None:
+    """A warm start from yesterday beside a fresh run, at equal iterations."""
+    rows: list[dict[str, Any]] = []
+    for index in range(days):
+        before, today, rename = two_days(100 + index)
+        effort = SolveOptions(iterations=iterations, threads=1)
+        plan = known_today(solve(before, effort).solution, rename)
+        fresh = solve(today, effort).verdict.cost
+        started = solve(today, effort, start=plan.routes).verdict.cost
+        rows.append({"day": index, "fresh": fresh, "warm": started})
+        print(json.dumps(rows[-1]), started / fresh - 1, flush=True)
+    _write("warm", rows)
+
+
+def _read(name: str) -> list[dict[str, Any]]:
+    path = RESULTS / f"dispatch-{name}.json"
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"]
+    return rows
+
+
+def _write(name: str, rows: list[dict[str, Any]]) -> None:
+    document = {**facts(), "rows": rows}
+    path = RESULTS / f"dispatch-{name}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def main() -> None:
+    """Run one of the measurements."""
+    name, *rest = sys.argv[1:]
+    if name == "peer":
+        days = range(EACH * len(SIZES))
+        if rest and ":" in rest[-1]:
+            low, high = map(int, rest.pop().split(":"))
+            days = range(low, high)
+        peer([float(word) for word in rest], days)
+        return
+    {"wide": wide, "keep": keep, "warm": warm}[name]()
+
+
+if __name__ == "__main__":
+    main()
