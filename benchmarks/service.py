@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +129,18 @@ class Load:
             limits=httpx.Limits(max_connections=400, max_keepalive_connections=400),
         )
 
-    def run(self, seconds: float, first: int = 0) -> None:
-        """Send for so long, then wait for the last answers."""
+    def run(self, seconds: float, first: int = 0) -> float:
+        """Send for so long, or until Ctrl-C, and wait for the last answers.
+
+        Returns the seconds it sent.
+        """
         begin = time.monotonic()
-        with ThreadPoolExecutor(256) as pool:
+        with ThreadPoolExecutor(256) as pool, suppress(KeyboardInterrupt):
             for number in range(int(seconds * self.rate)):
                 due = begin + number / self.rate
                 time.sleep(max(0.0, due - time.monotonic()))
                 pool.submit(self._send, first + number, time.monotonic())
+        return time.monotonic() - begin
 
     def _send(self, seed: int, asked: float) -> None:
         body = body_of(seed)
@@ -172,17 +177,42 @@ class Load:
         return found
 
 
+def flatness(memory: list[int]) -> dict[str, Any]:
+    """How much the memory grew since the first look, and its largest spread."""
+    return {
+        "memory_mb": memory[-1] >> 20,
+        "memory_growth_percent": round(100 * (memory[-1] / memory[0] - 1), 1),
+        "memory_spread_percent": round(100 * (max(memory) / min(memory) - 1), 1),
+    }
+
+
 def load(service: Service, seconds: float) -> dict[str, Any]:
-    """The steady load, and the memory before and after."""
+    """The steady load, with the memory and the load average of every minute.
+
+    Ctrl-C ends it and gives what was reached.
+    """
     warm = Load(service, RATE)
     warm.run(min(60.0, seconds / 4))
-    before = memory_of(service)
-    steady = Load(service, RATE)
-    steady.run(seconds, first=100_000)
-    after = memory_of(service)
-    growth = round(100 * (after / before - 1), 1)
-    memory = {"memory_mb": after >> 20, "memory_growth_percent": growth}
-    return {"seconds": seconds, **steady.figures(), **memory}
+    memory, averages = [memory_of(service)], [os.getloadavg()[0]]
+    steady, over = Load(service, RATE), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(60.0):
+            memory.append(memory_of(service))
+            averages.append(os.getloadavg()[0])
+            now = {**steady.figures(), **flatness(memory)}
+            print(len(memory) - 1, "min", json.dumps(now), flush=True)
+
+    threading.Thread(target=watch, daemon=True).start()
+    reached = steady.run(seconds, first=100_000)
+    over.set()
+    memory.append(memory_of(service))
+    return {
+        "seconds": round(reached),
+        **steady.figures(),
+        **flatness(memory),
+        "load_averages": [round(min(averages), 1), round(max(averages), 1)],
+    }
 
 
 def overload(service: Service, seconds: float = 20.0) -> dict[str, Any]:
@@ -308,7 +338,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--store", action="store_true")
     given = parser.parse_args()
-    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         service = Service(folder / "data", "--workers", "2").wait()
@@ -331,7 +362,8 @@ def main() -> None:
         finally:
             service.close()
     if given.store:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps(known | found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
