@@ -40,7 +40,8 @@ PAPER = "Neural CFRS"
 
 def pages() -> list[Path]:
     """Every page with such blocks."""
-    return [ROOT / "README.md", *sorted(MODELS.glob("*/README.md"))]
+    docs = [ROOT / "docs" / name for name in ("service.md", "scale.md")]
+    return [ROOT / "README.md", *docs, *sorted(MODELS.glob("*/README.md"))]
 
 
 def filled(text: str) -> str:
@@ -107,10 +108,103 @@ def search_free(arguments: str) -> str:
     return f"- Without search, `{model}`: a gap of {'; '.join(parts)} ({when})."
 
 
+def service(_: str) -> str:
+    """What the service promises, and what was measured."""
+    parts = json.loads((RESULTS / "service.json").read_text(encoding="utf-8"))
+    steady, kills = parts["load"], parts["kills"]
+    over, page, extra = parts["overload"], parts["page"], parts["overhead"]
+    loads = steady.get("load_averages", [steady["load_average"]] * 2)
+    refused = sum(n for kind, n in over["answers"].items() if kind in ("429", "413"))
+    rows = [
+        (
+            "a plan of N = 100 at 0.2 s takes at most 30 ms more than `solve`",
+            f"{extra['median_ms']:g} ms (median of 60; {extra['cpu_ms']:g} ms of CPU)",
+            extra["load_average"],
+        ),
+        (
+            "4 plans/s for an hour at p99 of at most 3 s, none wrong or mixed",
+            f"{steady['answers'].get('right', 0):,} of "
+            f"{sum(steady['answers'].values()):,} right in {steady['seconds']:.0f} s, "
+            f"p50 {steady['p50_s']:g} s, p99 {steady['p99_s']:g} s",
+            f"{loads[0]:g} to {loads[1]:g}",
+        ),
+        (
+            "memory flat within 5 %",
+            f"{steady['memory_growth_percent']:+g} % over that time, "
+            f"{steady['memory_mb']} MB with two workers",
+            "",
+        ),
+        (
+            "ten times too many requests are refused inside 100 ms",
+            f"{refused} refusals, p99 {over['refused_p99_ms']:g} ms, slowest "
+            f"{over['refused_max_ms']:g} ms",
+            over["load_average"],
+        ),
+        (
+            "500 kills of workers and 20 of the service lose no answered plan",
+            f"{kills['worker_kills']} and {kills['service_kills']} under load: "
+            f"{kills['answered_plans']:,} answered plans, {kills['lost']} lost, "
+            f"database {'sound' if kills['database_sound'] else 'NOT sound'}",
+            kills["load_average"],
+        ),
+        (
+            "first paint below 1 s, weight below 600 kB",
+            f"{page['first_paint_ms']} ms, {page['weight_kb']} kB",
+            page["load_average"],
+        ),
+        (
+            "2,000 stops pan fluently",
+            f"{page['pan_2000_stops_p95_ms']:g} ms a frame (p95), a whole drawing "
+            f"{page['draw_2000_stops_ms']:g} ms",
+            page["load_average"],
+        ),
+    ]
+    lines = [f"| {a} | {b} | {c} |" for a, b, c in rows]
+    return "\n".join(["| promise | measured | load average |", "|---|---|---|", *lines])
+
+
+def scale(_: str) -> str:
+    """Measured figures of the cluster, and what they come to for many cities."""
+    found = json.loads((RESULTS / "scale.json").read_text(encoding="utf-8"))
+    low, high = found["load_average"]
+    task = found["tasks"]["100"]
+    days = CITIES * DAYS
+    core_hours = days * SOLVING * found["cpu_ratio"] / 3600
+    fed = SOLVING / (task["dispatch_ms"] / 1000)
+    rows = [
+        f"- {found['instances']} days of N = 100 by counts: "
+        f"{found['seconds_one_process']:g} s in one process, "
+        f"{found['seconds_two_nodes']:g} s on two nodes of one core: efficiency "
+        f"{found['efficiency']:.2f} at load {low:g} to {high:g} on two cores "
+        f"({found['date']}). The workers spend {found['cpu_ratio']:g} times the CPU.",
+        f"- One task costs the process that sends it {task['dispatch_ms']:g} ms of CPU "
+        f"at N = 100 ({task['bytes']:,} bytes), "
+        f"{found['tasks']['1000']['dispatch_ms']:g} ms at N = 1000 "
+        f"({found['tasks']['1000']['bytes']:,} bytes).",
+        "",
+        f"**{CITIES:,} cities x {DAYS} days** of N = 100 at {SOLVING:g} s each are "
+        f"{days:,} days: {core_hours:,.0f} core-hours.",
+        "",
+        "| cores | hours |",
+        "|---:|---:|",
+        *(
+            f"| {cores:,} | {core_hours / cores / found['efficiency']:,.1f} |"
+            for cores in (2, 16, 100, 500)
+        ),
+        "",
+        f"The limit is the process that sends: at {SOLVING:g} s a day it feeds about "
+        f"{fed:,.0f} cores. Beyond that, start one `solve` for each part of the cities.",
+    ]
+    return "\n".join(rows)
+
+
+CITIES, DAYS, SOLVING = 1000, 365, 1.0  # the question of docs/scale.md; seconds a day
 MAKERS: dict[str, Callable[[str], str]] = {
     "gaps": gaps_of_model,
     "search": with_search,
     "free": search_free,
+    "service": service,
+    "scale": scale,
 }
 
 

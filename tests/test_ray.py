@@ -48,7 +48,8 @@ def cluster() -> Iterator[Any]:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = path  # what the nodes import, `square` among it
     node = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-    head = {**node, "include_dashboard": False}
+    quick = {"worker_niceness": 0}  # 15 by default: for ever on a busy machine
+    head = {**node, "include_dashboard": False, "_system_config": quick}
     found = Cluster(initialize_head=True, head_node_args=head)
     found.add_node(**node)
     os.environ["RAY_ADDRESS"] = found.address
