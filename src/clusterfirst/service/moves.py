@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clusterfirst.files.plan import plan_of
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
@@ -117,6 +118,13 @@ def unused_name(ids: Sequence[str]) -> str:
 
 
 def figures(instance: Instance, solution: Solution) -> dict[str, Any]:
-    """What a dispatcher asks of each route: its length and its stops."""
-    lengths = list(judge(instance, solution).lengths)
-    return {"lengths": lengths, "customers": instance.num_customers}
+    """What a dispatcher asks of each route: length, room and, where known, minutes."""
+    plan = plan_of(instance, solution)
+    found: dict[str, Any] = {
+        "lengths": list(plan.verdict.lengths),
+        "capacities": [route.capacity for route in plan.routes],
+        "customers": instance.num_customers,
+    }
+    if plan.timed:
+        found["minutes"] = list(plan.verdict.minutes)
+    return found

@@ -125,6 +125,8 @@ PLAN = {
         "routes": ROUTES,
         "loads": {"type": "array", "items": _NUMBER},
         "lengths": {"type": "array", "items": _NUMBER},
+        "capacities": {"type": "array", "items": _NUMBER},
+        "minutes": {"type": "array", "items": _NUMBER},
         "history": {"type": "array", "items": {"type": "object"}},
         "problems": {"type": "array", "items": {"type": "object"}},
     },

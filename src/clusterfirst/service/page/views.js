@@ -93,7 +93,7 @@ export function vehiclesView(state, act) {
   const { plan } = state;
   if (!plan?.routes) return empty("No routes yet. Press Plan.");
   const total = plan.loads.reduce((a, b) => a + b, 0);
-  const most = plan.loads.length * plan.capacity;
+  const most = plan.capacities.reduce((a, b) => a + b, 0);
   return h("div", {},
     h("div", { class: "summary" }, h("span", {}, h("b", { text: plan.routes.length }), " vehicles"), h("span", {}, h("b", { text: plan.customers }), " stops"), h("span", {}, h("b", { text: `${Math.round((100 * total) / most)} %` }), " full"),
       plan.status === "done" || plan.status === "stopped" ? h("button", { class: "link", onclick: act.stages, text: "look inside" }) : null),
@@ -104,14 +104,16 @@ export function vehiclesView(state, act) {
 function vehicleCard(state, act, route, r) {
   const { plan } = state;
   const open = state.opened.has(r);
-  const fill = plan.loads[r] / plan.capacity;
+  const room = plan.capacities[r], fill = plan.loads[r] / room;
+  const facts = [`${route.length} stops`, length(plan.lengths[r], plan.unit)];
+  if (plan.minutes) facts.push(`${Math.round(plan.minutes[r])} min`);
   const bar = h("i");
   bar.style.width = `${Math.min(100, 100 * fill)}%`;
   const card = h("li", { class: "vehicle", route: r, "data-route": r, onmouseenter: () => matchMedia("(hover: hover)").matches && act.hover(r), onmouseleave: () => act.hover(null) },
     h("button", { "aria-expanded": String(open), onclick: () => act.toggle(r) },
       h("span", { class: "dot" }), h("b", { text: vehicle(state, r) }),
-      h("span", { class: "facts", text: `${route.length} stops · ${length(plan.lengths[r], plan.unit)}` }),
-      h("span", { class: "bar", role: "img", "aria-label": `load ${plain(plan.loads[r])} of ${plain(plan.capacity)}` }, bar)),
+      h("span", { class: "facts", text: facts.join(" · ") }),
+      h("span", { class: "bar", role: "img", "aria-label": `load ${plain(plan.loads[r])} of ${plain(room)}` }, bar)),
     open ? h("ol", { class: "stops" }, route.map((id, k) => h("li", {}, stopRow(state, act, id, r, k)))) : null);
   card.addEventListener("dragover", (e) => { e.preventDefault(); act.over(r, e, card); });
   card.addEventListener("dragleave", () => act.leave(card));
