@@ -193,6 +193,10 @@ def quote_an_order(page: Page) -> None:
     until(page, "v => clusterfirst.state.plan.version > v", before["version"])
     after = wait_done(page)
     assert after["customers"] == before["customers"] + 1
+    page.get_by_role("tab", name="Why").click()  # and without a mouse
+    page.get_by_label("Or type a place").fill("51.05, 3.72")
+    page.keyboard.press("Enter")
+    expect(page.locator("#offers")).to_contain_text("Take")
 
 
 def compare_plans(page: Page) -> None:

@@ -314,6 +314,15 @@ const act = {
     map.set({ fresh: at, selected: null });
     await act.quote();
   }),
+  place: guarded(async (text) => { // for those without a mouse: "lat, lon", "x, y", or a place that is known by name
+    const words = text.split(/[,;\s]+/).map(Number);
+    const known = map.places[map.index?.get(text.trim())];
+    if (known) return act.ground(known.at);
+    if (words.length !== 2 || words.some(Number.isNaN)) throw new Problem({ detail: `${text} is neither two numbers nor a stop of this plan` });
+    const at = map.degrees ? L.latLng(words[0], words[1]) : L.latLng(words[1], words[0]);
+    map.map.panTo(at);
+    return act.ground(at);
+  }),
   quote: guarded(async () => {
     const { at, demand } = state.quote;
     const answer = await call("POST", `/v1/plans/${state.plan.id}/quote`, { body: { ...at, demand: Number(demand) } });

@@ -144,7 +144,12 @@ export function stopsView(state, act) {
 export function whyView(state, act) {
   if (state.quote) return quoteView(state, act);
   const { why } = state;
-  if (!why) return empty("Click a stop to see why it is where it is, or an empty place on the map to price a new order.");
+  if (!why) {
+    return h("div", { class: "stack" }, empty("Click a stop to see why it is where it is, or an empty place on the map to price a new order."),
+      state.plan?.routes ? h("form", { class: "row", onsubmit: (e) => { e.preventDefault(); act.place(e.target.elements.place.value); } },
+        h("label", { class: "field" }, "Or type a place", h("input", { name: "place", placeholder: "51.05, 3.72 or the name of a stop", required: "" })),
+        h("button", { text: "Price it" })) : null);
+  }
   const unit = why.unit;
   return h("div", { class: "stack" },
     h("h2", {}, `Stop ${why.customer} `, h("span", { class: "muted", text: `· demand ${plain(why.demand)}` })),
