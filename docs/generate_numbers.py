@@ -193,7 +193,7 @@ def scale(_: str) -> str:
         ),
         "",
         f"The limit is the process that sends: at {SOLVING:g} s a day it feeds about "
-        f"{fed:,.0f} cores. Beyond that, start one `solve` for each part of the cities.",
+        f"{fed:,.0f} cores. Beyond that, start one `solve` per part of the cities.",
     ]
     return "\n".join(rows)
 
