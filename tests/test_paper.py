@@ -16,7 +16,7 @@ from clusterfirst.evidence.bench.sets import BenchSet, Case, city_set, route_num
 from clusterfirst.evidence.paper import grids, method_runs, plans, variants
 from clusterfirst.evidence.paper import mip_gaps as mip_module
 from clusterfirst.evidence.paper import pictures as pictures_module
-from clusterfirst.evidence.paper import runs as desk_module
+from clusterfirst.evidence.paper import runs as runs_module
 from clusterfirst.evidence.paper.histograms import histogram
 from clusterfirst.evidence.paper.instances import FULL, SMALL, Sets, scale_of
 from clusterfirst.evidence.paper.method_runs import MethodRun, Recipe
@@ -92,7 +92,7 @@ def nothing_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "shipped", dict)
 
 
-def new_desk(
+def new_runs(
     folder: Path, given: dict[str, Path] | None = None, *, full: bool = False
 ) -> tuple[Runs, list[str]]:
     """A runs over the small sets, and the lines it says."""
@@ -108,7 +108,7 @@ def new_desk(
 
 def test_rows_without_weights_wait_for_them_by_name(tmp_path: Path) -> None:
     """Nothing is run and nothing is made up."""
-    runs, said = new_desk(tmp_path)
+    runs, said = new_runs(tmp_path)
     page = grids.ablation(runs)
     assert len(page.records) == 24 * 4
     names = {
@@ -125,7 +125,7 @@ def test_weights_that_appear_are_picked_up(
     """A model of that name among the shipped ones fills its row."""
     shipped = {"city-psi": folders["city-psi"]}
     monkeypatch.setattr(variants, "shipped", lambda: shipped)
-    runs, _ = new_desk(tmp_path)
+    runs, _ = new_runs(tmp_path)
     rows = [r for r in grids.main_a(runs).records if r["weights"] == "city-psi"]
     assert len(rows) == 4
     assert all(row["status"] == "run here" for row in rows)
@@ -147,7 +147,7 @@ def test_every_decoding_and_both_fleets_give_judged_answers(
     tmp_path: Path, folders: dict[str, Path]
 ) -> None:
     """Gaps are of feasible routes, and two fleets are never worse than one."""
-    runs, _ = new_desk(tmp_path, folders)
+    runs, _ = new_runs(tmp_path, folders)
     for assign in ("exact", "sparse", "hard"):
         one = Task("constant", 100, Recipe(model="city-psi", assign=assign))
         two = replace(one, recipe=replace(one.recipe, fleet="best"))
@@ -167,7 +167,7 @@ def test_decoding_is_the_papers(
     """Customers are scored at the decoded seeds only: `solve` moves them, this not."""
     moved = lambda *_: pytest.fail("the seeds were moved")  # noqa: E731
     monkeypatch.setattr(neural, "centres", moved)
-    runs, _ = new_desk(tmp_path, folders)
+    runs, _ = new_runs(tmp_path, folders)
     runs.run([EXACT])
     assert isinstance(runs.result(EXACT), Measured)
 
@@ -213,7 +213,7 @@ def test_without_an_assignment_there_is_no_answer(
 ) -> None:
     """Our repair answers for `solve`, never for the paper's decodings."""
     monkeypatch.setattr(highs, "solve_binary", lambda *_: MipAnswer(Claim.STOPPED))
-    runs, _ = new_desk(tmp_path, folders)
+    runs, _ = new_runs(tmp_path, folders)
     runs.run([EXACT])
     result = runs.result(EXACT)
     assert isinstance(result, Measured)
@@ -225,7 +225,7 @@ def test_an_answer_the_judge_refuses_is_no_answer(
     tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cell says that nothing was solved, and the row why."""
-    runs, _ = new_desk(tmp_path, folders)
+    runs, _ = new_runs(tmp_path, folders)
     decode = method_runs.decode
 
     def lose_a_customer(*args: object) -> method_runs.Decoding:
@@ -246,11 +246,11 @@ def test_what_was_run_is_not_run_again(
     tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables share their runs, and a second call only reads."""
-    runs, _ = new_desk(tmp_path, folders)
+    runs, _ = new_runs(tmp_path, folders)
     runs.run([EXACT])
     first = runs.result(EXACT)
-    monkeypatch.setattr(desk_module, "run_method", lambda *_: pytest.fail("run again"))
-    again, said = new_desk(tmp_path, folders)
+    monkeypatch.setattr(runs_module, "run_method", lambda *_: pytest.fail("run again"))
+    again, said = new_runs(tmp_path, folders)
     again.run([EXACT])
     second = again.result(EXACT)
     assert isinstance(first, Measured)
@@ -276,14 +276,14 @@ def test_ctrl_c_leaves_what_is_finished(
     tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finished cells are printed, the others say how far they are, and it goes on."""
-    monkeypatch.setattr(desk_module, "run_method", interrupting(COUNT + 1))
-    runs, _ = new_desk(tmp_path, folders)
+    monkeypatch.setattr(runs_module, "run_method", interrupting(COUNT + 1))
+    runs, _ = new_runs(tmp_path, folders)
     page = grids.main_a(runs)
     assert runs.interrupted
     status = [r["status"] for r in page.records if r["weights"] == "city-psi"]
     assert status == ["run here", f"not finished: 1 of {COUNT}", *["not run yet"] * 2]
-    monkeypatch.setattr(desk_module, "run_method", method_runs.run_method)
-    again, _ = new_desk(tmp_path, folders)
+    monkeypatch.setattr(runs_module, "run_method", method_runs.run_method)
+    again, _ = new_runs(tmp_path, folders)
     status = [r["status"] for r in grids.main_a(again).records]
     assert status.count("run here") == 4
 
@@ -292,7 +292,7 @@ def test_full_says_its_hours_first_and_what_they_stand_on(
     tmp_path: Path, folders: dict[str, Path]
 ) -> None:
     """First by the limits, then measured on the first instances."""
-    runs, said = new_desk(tmp_path, folders, full=True)
+    runs, said = new_runs(tmp_path, folders, full=True)
     runs.run([EXACT])
     told = [line for line in said if line.startswith("full:")]
     assert "stated: their time limits" in told[0]
@@ -330,7 +330,7 @@ def test_standard_capacity_asks_for_references_of_its_own() -> None:
 
 def test_published_rows_are_marked_with_their_source(tmp_path: Path) -> None:
     """Every row of the paper is there; those we do not run say so."""
-    runs, _ = new_desk(tmp_path)
+    runs, _ = new_runs(tmp_path)
     page = grids.main_b(runs)
     published = {r["method"] for r in page.records if r["status"] == grids.PUBLISHED}
     assert {"LKH-3", "POMO greedy", "BQ greedy", "LEHD greedy"} <= published
@@ -346,7 +346,7 @@ def test_precision_and_recall_are_counted_as_defined(
     tmp_path: Path, folders: dict[str, Path]
 ) -> None:
     """Recall falls with the threshold, and no more edges are right than kept."""
-    runs, _ = new_desk(tmp_path, folders)
+    runs, _ = new_runs(tmp_path, folders)
     page = plans.plan(runs)
     lines = [
         json.loads(x)
@@ -366,7 +366,7 @@ def test_histogram_and_pictures_of_small_days(
 ) -> None:
     """Everybody alone is beaten by anyone, with fewer vehicles: the cause is K."""
     monkeypatch.setattr(pictures_module, "EACH", 1)
-    runs, _ = new_desk(tmp_path, {"city-psi": folders["city-psi"]})
+    runs, _ = new_runs(tmp_path, {"city-psi": folders["city-psi"]})
     *found, waiting = histogram(runs).records
     assert [record["beat"] for record in found] == [COUNT, COUNT]
     assert [record["same_k"] for record in found] == [0, 0]
@@ -383,7 +383,7 @@ def test_looser_mip_gaps_are_rows_of_their_own(
     """Each limit is run and says which gap was proven."""
     monkeypatch.setattr(mip_module, "SIZES", {"small": (200,)})
     monkeypatch.setattr(mip_module, "LIMITS", {"small": (0.16, 0.001)})
-    runs, _ = new_desk(tmp_path, folders)
+    runs, _ = new_runs(tmp_path, folders)
     page = mip_module.mip_gap(runs)
     run = [r for r in page.records if r["status"] == "run here"]
     assert {r["mip_gap_limit"] for r in run} == {0.16, 0.001}
@@ -411,7 +411,7 @@ def test_causes_are_told_apart() -> None:
 
 def test_files_hold_what_the_table_shows(tmp_path: Path) -> None:
     """CSV and JSON have a record per cell; the text says once what a row waits for."""
-    runs, _ = new_desk(tmp_path)
+    runs, _ = new_runs(tmp_path)
     page = grids.main_a(runs)
     paths = write_page(tmp_path / "files", page)
     document = json.loads(paths[2].read_text())

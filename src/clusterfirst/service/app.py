@@ -46,7 +46,7 @@ def create_app(settings: ServiceSettings) -> Guard:
         yield
         forgetting.cancel()
         await run_in_threadpool(teacher.close)
-        await run_in_threadpool(plans.desk.close)
+        await run_in_threadpool(plans.pool.close)
         store.close()
 
     app = FastAPI(
@@ -108,14 +108,14 @@ def _add_root_routes(app: FastAPI, guard: Guard) -> None:
     @app.get("/ready", tags=["state"], responses={503: {"description": "not yet"}})
     async def ready(request: Request) -> Response:
         """200 once every worker is warm."""
-        desk = request.app.state.plans.desk
-        state = {"ready": desk.ready, "workers": desk.warm, "of": len(desk.threads)}
-        return JSONResponse(state, 200 if desk.ready else 503)
+        pool = request.app.state.plans.pool
+        state = {"ready": pool.ready, "workers": pool.warm, "of": len(pool.threads)}
+        return JSONResponse(state, 200 if pool.ready else 503)
 
     @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
     async def metrics(request: Request) -> PlainTextResponse:
         """Counters and gauges in Prometheus' text format."""
-        return PlainTextResponse(metrics_text(request.app.state.plans.desk, guard))
+        return PlainTextResponse(metrics_text(request.app.state.plans.pool, guard))
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:

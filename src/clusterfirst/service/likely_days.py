@@ -145,9 +145,9 @@ async def _ask(
     """Read a question in a thread, and let a worker answer it."""
     plans = plans_of(request)
     body = await read_body(request)
-    plans.desk.require_room()
+    plans.pool.require_room()
     question = await run_in_threadpool(read, plans, body)
-    return JSONResponse(await answer_of(plans.desk, question, SECONDS))
+    return JSONResponse(await answer_of(plans.pool, question, SECONDS))
 
 
 def _order(check: Checker, given: Any, degrees: bool) -> dict[str, Any]:

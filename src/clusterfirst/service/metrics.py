@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from clusterfirst.service.desk import Desk
 from clusterfirst.service.guard import Guard
+from clusterfirst.service.worker_pool import WorkerPool
 
 
-def metrics_text(desk: Desk, guard: Guard) -> str:
+def metrics_text(pool: WorkerPool, guard: Guard) -> str:
     """Counters and gauges, each with a line that says what it counts."""
     lines: list[str] = []
 
@@ -15,24 +15,24 @@ def metrics_text(desk: Desk, guard: Guard) -> str:
         lines.append(f"# TYPE clusterfirst_{name} {kind}")
         lines.extend(f"clusterfirst_{name}{label} {v:g}" for label, v in values.items())
 
-    ended = {s: desk.counts[s] for s in ("done", "stopped", "failed")}
+    ended = {s: pool.counts[s] for s in ("done", "stopped", "failed")}
     metric(
         "plans_total",
         "counter",
         "Plans that ended, by how.",
         {f'{{status="{status}"}}': count for status, count in ended.items()},
     )
-    metric("plans_waiting", "gauge", "Plans in the queue.", {"": desk.waiting})
-    running = len(desk.live) - desk.waiting
+    metric("plans_waiting", "gauge", "Plans in the queue.", {"": pool.waiting})
+    running = len(pool.live) - pool.waiting
     metric("plans_running", "gauge", "Plans with a worker.", {"": running})
-    metric("workers", "gauge", "Workers that are warm.", {"": desk.warm})
-    restarts = desk.counts["worker_restarts"]
+    metric("workers", "gauge", "Workers that are warm.", {"": pool.warm})
+    restarts = pool.counts["worker_restarts"]
     metric("worker_restarts_total", "counter", "Workers that died.", {"": restarts})
     metric(
         "plan_seconds_total",
         "counter",
         "Seconds that workers spent on plans.",
-        {"": desk.busy_seconds},
+        {"": pool.busy_seconds},
     )
     metric(
         "requests_total",

@@ -15,7 +15,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from clusterfirst.files.json_files import Checker
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
-from clusterfirst.service.desk import Live
 from clusterfirst.service.inputs import CSV, JSON, XLSX, Body, document_of, read_wish
 from clusterfirst.service.plans import (
     FORMATS,
@@ -33,6 +32,7 @@ from clusterfirst.service.requests import (
     read_body,
 )
 from clusterfirst.service.store import digest
+from clusterfirst.service.worker_pool import Live
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 TICK = 0.1  # seconds between two events of one plan
@@ -56,7 +56,7 @@ async def ask(request: Request) -> Response:
     plans = plans_of(request)
     body = await read_body(request, (JSON, CSV, XLSX))
     key = key_of(request)
-    plans.desk.require_room()
+    plans.pool.require_room()
     words = repr(sorted(body.query.items())).encode()
     known = None if key is None else (key, digest(body.content + words))
 
@@ -82,7 +82,7 @@ async def _answer(request: Request, asked: str | Live) -> Response:
     """The plan now, or after as long as the client would wait."""
     plans, wait = plans_of(request), preferred_wait(request)
     plan = asked if isinstance(asked, str) else asked.plan
-    live = plans.desk.live.get(plan) if isinstance(asked, str) else asked
+    live = plans.pool.live.get(plan) if isinstance(asked, str) else asked
     if live is not None and wait:
         await live.wait(wait)
     document = await run_in_threadpool(plans.document, plan)
@@ -121,9 +121,9 @@ async def instance(plan: str, request: Request) -> Response:
 async def stop(plan: str, request: Request) -> JSONResponse:
     """Stop, and return the best so far; a plan that is done stays as it is."""
     plans = plans_of(request)
-    live = plans.desk.live.get(plan)
+    live = plans.pool.live.get(plan)
     if live is not None:
-        await run_in_threadpool(plans.desk.stop, live)
+        await run_in_threadpool(plans.pool.stop, live)
         await live.wait(STOPPING)
     return JSONResponse(await run_in_threadpool(plans.document, plan))
 
@@ -144,10 +144,10 @@ async def events(plan: str, request: Request) -> Response:
 
 
 async def _events(plans: Plans, plan: str) -> AsyncIterator[str]:
-    live, told, quiet = plans.desk.live.get(plan), 0, time.monotonic()
+    live, sent, quiet = plans.pool.live.get(plan), 0, time.monotonic()
     while live is not None and not live.over:
-        if len(live.history) > told and live.best is not None:
-            points, told = live.history[told:], len(live.history)
+        if len(live.history) > sent and live.best is not None:
+            points, sent = live.history[sent:], len(live.history)
             found = await run_in_threadpool(best_so_far, live)
             news = {**found, "seconds": points[-1]["seconds"], "points": points}
             yield f"event: improvement\ndata: {dumps(news)}\n\n"
@@ -205,7 +205,7 @@ async def replan(plan: str, request: Request) -> Response:
     """Plan again with orders added, removed or changed, from these routes."""
     plans = plans_of(request)
     body: Body = await read_body(request)
-    plans.desk.require_room()
+    plans.pool.require_room()
 
     def write_down() -> Live:
         row = plans.row(plan)
@@ -232,9 +232,9 @@ async def quote(plan: str, request: Request) -> JSONResponse:
 async def stages(plan: str, request: Request) -> JSONResponse:
     """The seed of each route and how sure the network is of each customer."""
     plans = plans_of(request)
-    plans.desk.require_room()
+    plans.pool.require_room()
     question = await run_in_threadpool(plans.look_inside, plan)
-    return JSONResponse(await answer_of(plans.desk, question, STAGES_SECONDS))
+    return JSONResponse(await answer_of(plans.pool, question, STAGES_SECONDS))
 
 
 @router.get("/{plan}/explain/{customer:path}", responses=schemas.answers(200))

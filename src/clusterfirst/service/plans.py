@@ -23,7 +23,6 @@ from clusterfirst.files.solutions import solution_document, solution_of
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.service.desk import Desk, Live
 from clusterfirst.service.inputs import (
     LEARNED,
     Body,
@@ -46,6 +45,7 @@ from clusterfirst.service.replan import with_changes
 from clusterfirst.service.settings import BASEMAP, ServiceSettings
 from clusterfirst.service.store import PlanRow, Store, digest, new_id
 from clusterfirst.service.worker import Look, Task
+from clusterfirst.service.worker_pool import Live, WorkerPool
 from clusterfirst.solving.explaining.customer import why
 from clusterfirst.solving.solver import default_time_limit
 
@@ -75,12 +75,12 @@ class Plans:
         self.learned = settings.data / "learned"  # a folder for each city
         self.basemap = None if settings.basemap is None else BASEMAP
         self.store = store
-        self.desk = Desk(
+        self.pool = WorkerPool(
             settings.workers, settings.limits.queue, self._save, settings.engine
         )
         self._instances: dict[str, Instance] = {}  # the last ones, by hash
         for row in store.unfinished():  # accepted before a restart or a kill
-            self.desk.submit(self._live(row, self._read(row.instance)))
+            self.pool.submit(self._live(row, self._read(row.instance)))
 
     def _save(self, live: Live, status: str) -> None:
         if live.saved:
@@ -148,7 +148,7 @@ class Plans:
         self._keep(row.instance, wish.instance)
         live = self._live(row, wish.instance)
         self.store.add_plan(row, document, key)
-        self.desk.submit(live)
+        self.pool.submit(live)
         return live
 
     def _row(
@@ -190,7 +190,7 @@ class Plans:
 
     def document(self, plan: str) -> dict[str, Any]:
         """A plan as clients see it, with the best routes so far."""
-        live = self.desk.live.get(plan)
+        live = self.pool.live.get(plan)
         row = self.row(plan)
         head = {
             "id": row.id,

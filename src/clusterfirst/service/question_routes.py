@@ -16,7 +16,6 @@ from clusterfirst.problem.errors import ClusterfirstError
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
-from clusterfirst.service.desk import Live
 from clusterfirst.service.inputs import (
     CSV,
     JSON,
@@ -32,6 +31,7 @@ from clusterfirst.service.requests import plans_of, read_body
 from clusterfirst.service.store import new_id
 from clusterfirst.service.vroom import read_vroom, vroom_answer, vroom_error
 from clusterfirst.service.worker import Task
+from clusterfirst.service.worker_pool import Live
 from clusterfirst.solving.solver import default_time_limit
 
 router = APIRouter(prefix="/v1", tags=["questions"])
@@ -113,7 +113,7 @@ async def vroom(request: Request) -> JSONResponse:
     """The CVRPs among VROOM's problems, in VROOM's format and with its error codes."""
     plans = plans_of(request)
     body = await read_body(request)
-    plans.desk.require_room()
+    plans.pool.require_room()
     try:
         parsed = await run_in_threadpool(parse_json, read_text_of(body.content))
         problem = await run_in_threadpool(read_vroom, parsed, plans.limits.customers)
@@ -125,7 +125,7 @@ async def vroom(request: Request) -> JSONResponse:
         return JSONResponse(vroom_error(error), status)
     begin = time.monotonic()
     live = Live(new_id(), Task(problem.instance, options), limit, saved=False)
-    plans.desk.submit(live)
+    plans.pool.submit(live)
     await live.wait(limit + 60.0)
     if not live.answer.get("routes") and problem.jobs:
         found = live.answer.get("problems") or [{"message": "no answer in time"}]
@@ -142,7 +142,7 @@ async def limits(request: Request) -> dict[str, Any]:
     plans = plans_of(request)
     return {
         **plans.limits.as_dict(),
-        "workers": len(plans.desk.threads),
+        "workers": len(plans.pool.threads),
         "formats": FORMATS,
         "models": model_names(),
         "basemap": plans.basemap,

@@ -10,12 +10,12 @@ from typing import Any, cast
 from fastapi import Request
 
 from clusterfirst.problem.errors import InputError, Problem
-from clusterfirst.service.desk import Desk, Live
 from clusterfirst.service.inputs import JSON, Body
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.problems import Refusal
 from clusterfirst.service.store import new_id
 from clusterfirst.service.worker import Question
+from clusterfirst.service.worker_pool import Live, WorkerPool
 
 BODY_SECONDS = 30.0  # for the whole body; slower clients are let go
 MOST_WAIT = 60.0
@@ -72,13 +72,15 @@ def key_of(request: Request) -> str | None:
     return key
 
 
-async def answer_of(desk: Desk, question: Question, seconds: float) -> dict[str, Any]:
+async def answer_of(
+    pool: WorkerPool, question: Question, seconds: float
+) -> dict[str, Any]:
     """Let a worker answer a question that leaves nothing behind."""
     live = Live(new_id(), question, seconds, saved=False)
-    desk.submit(live)
+    pool.submit(live)
     await live.wait(seconds)
     if live.status != "done":
-        desk.stop(live)
+        pool.stop(live)
         found = live.answer.get("problems")
         if found:
             fields = ("code", "where", "got", "rule")

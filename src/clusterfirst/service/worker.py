@@ -77,7 +77,7 @@ class _Search:
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe
         self.searching = self.sending = self.stopped = False
-        self.began = self.told = 0.0
+        self.began = self.sent = 0.0
         self.best: list[list[int]] | None = None
 
     def stop(self, number: int, frame: object) -> None:
@@ -91,8 +91,8 @@ class _Search:
         self.sending = True
         self.best = routes.lists()
         now = time.perf_counter()
-        if now - self.told >= BETWEEN:
-            self.told = now
+        if now - self.sent >= BETWEEN:
+            self.sent = now
             self.pipe.send(("better", now - self.began, cost, self.best))
         self.sending = False
         if self.stopped:
@@ -107,7 +107,7 @@ class _Search:
                 return "done", task.answer()
             except ClusterfirstError as error:
                 return "failed", list(error.problems)
-        self.began, self.told, self.best, self.stopped = (
+        self.began, self.sent, self.best, self.stopped = (
             time.perf_counter(),
             0.0,
             None,

@@ -1,6 +1,6 @@
 """Runs what a table needs and keeps every run, so that nothing is run twice.
 
-Tables say which cells they need; what has no line in `shots.jsonl` yet is run, after
+Tables say which cells they need; what has no line in `runs.jsonl` yet is run, after
 saying how long that will take. Ctrl-C ends the running, not the table: cells that are
 not finished say so.
 """
@@ -155,7 +155,7 @@ class Runs:
         return self._known_runs
 
     def _file(self) -> LinesFile[MethodRun]:
-        return LinesFile(self.folder / "shots.jsonl", MethodRun)
+        return LinesFile(self.folder / "runs.jsonl", MethodRun)
 
     # --- running ----------------------------------------------------------------------
 

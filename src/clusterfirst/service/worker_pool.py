@@ -74,7 +74,7 @@ class Live:
             await asyncio.wait_for(event.wait(), seconds)
 
 
-class Desk:
+class WorkerPool:
     """Takes plans in, hands answers to `save`, and counts."""
 
     def __init__(
