@@ -37,6 +37,7 @@ from clusterfirst.commands.likely_days import forecast, quote
 from clusterfirst.commands.paper import paper
 from clusterfirst.commands.serving import serve
 from clusterfirst.commands.solving import solve
+from clusterfirst.commands.territories import territories
 from clusterfirst.commands.versions import versions
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.errors import quote as quoted
@@ -55,6 +56,7 @@ app.add_typer(city_app, name="city")
 app.command()(sample)
 app.command()(quote)
 app.command()(forecast)
+app.command()(territories)
 app.command()(export)
 app.command()(explain)
 app.command()(models)

@@ -34,7 +34,7 @@ def add_days(
     from clusterfirst.cities.history import add_days as add
     from clusterfirst.cities.portrait import facts, lines
 
-    _require_own(folder)
+    require_own(folder)
     history, new = add(folder, _tables(orders))
     say(f"added {new} {'day' if new == 1 else 'days'} to {folder}")
     for name, text in lines(facts(history)).items():
@@ -56,7 +56,7 @@ def add_locations(
     """
     from clusterfirst.files.city_folder import add_locations as add
 
-    _require_own(folder)
+    require_own(folder)
     city, new = add(folder, locations)
     say(f"added {new} locations to {folder}, which has {city.num_locations} now")
     return 0
@@ -125,7 +125,8 @@ def _tables(paths: list[Path]) -> list[Path]:
     return files
 
 
-def _require_own(folder: str) -> None:
+def require_own(folder: str) -> None:
+    """Refuse the bundled city, and what is no folder."""
     if folder == BUNDLED or not Path(folder).is_dir():
         rule = "a city folder of your own is needed (`clusterfirst city init`)"
         raise InputError(Problem("E102", "city", folder, rule))

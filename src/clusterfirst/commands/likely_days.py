@@ -81,13 +81,13 @@ def quote(
     from clusterfirst.cities.quote import Quoter, QuoteSettings
     from clusterfirst.cities.quote_picture import quote as ask
 
-    targets = _claim(out, [orders, *folders_read(city, None)], (".png", ".svg"))
+    targets = options.claim(out, [orders, *folders_read(city, None)], (".png", ".svg"))
     law = open_law(city)
     reader = Reader(city, capacity)
     today = reader.instance(orders)
     today.require_feasible()
     wish = Wish(customers=expect, weekday=_weekday(weekday))
-    settings = QuoteSettings(completions, _seed(seed), wish=wish)
+    settings = QuoteSettings(completions, options.require_seed(seed), wish=wish)
     routes = None if plan is None else reader.solution(plan, today)[0].routes
     quoter = Quoter(law, today, routes, settings)
     found = ask(quoter, _row(quoter, location, (lat, lon), (x, y)), demand)
@@ -165,7 +165,9 @@ def forecast(
     from clusterfirst.cities.forecast import ForecastSettings, lines
     from clusterfirst.cities.forecast import forecast as run
 
-    targets = _claim(out, folders_read(city, None), (".png", ".svg", ".csv", ".json"))
+    targets = options.claim(
+        out, folders_read(city, None), (".png", ".svg", ".csv", ".json")
+    )
     law, found = open_law(city), []
     for one in _capacities(capacity):
         wish = Wish(customers, _weekday(weekday), growth, one)
@@ -173,7 +175,7 @@ def forecast(
         law.days_like(wish.weekday)
         settings = ForecastSettings(
             days,
-            _seed(seed),
+            options.require_seed(seed),
             wish,
             workers=workers,
             engine=engine,  # type: ignore[arg-type]  # checked there
@@ -221,27 +223,6 @@ def _weekday(name: str | None) -> int | None:
         rule = f"must be one of {', '.join(WEEKDAYS)}"
         raise InputError(Problem("E404", "--weekday", name, rule))
     return WEEKDAYS.index(name.lower()[:3])
-
-
-def _seed(seed: int) -> int:
-    if not 0 <= seed < 2**63:
-        rule = "must be a whole number from 0 to 2**63 - 1"
-        raise InputError(Problem("E404", "--seed", str(seed), rule))
-    return seed
-
-
-def _claim(
-    out: list[Path] | None, inputs: list[Path], suffixes: tuple[str, ...]
-) -> list[Path]:
-    """The files to write, checked before the work."""
-    from clusterfirst.files.outputs import Outputs
-
-    outputs = Outputs(inputs)
-    for path in out or []:
-        if path.suffix.lower() not in suffixes:
-            rule = f"known here: {', '.join(suffixes)}"
-            raise InputError(Problem("E106", "--out", path.name, rule))
-    return [outputs.file(path) for path in out or []]
 
 
 def _progress() -> Callable[[int, int], None]:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from clusterfirst.problem.errors import InputError, Problem
+
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout.")
 ]
@@ -144,3 +146,25 @@ SolutionFile = Annotated[
 # importing those here would bring numpy into every --help.
 MAX_CUSTOMERS = 100_000
 MAX_BYTES = 64 * 1024 * 1024
+
+
+def require_seed(seed: int) -> int:
+    """Return a seed that draws may begin with."""
+    if not 0 <= seed < 2**63:
+        rule = "a whole number from 0 to 2**63 - 1 is needed"
+        raise InputError(Problem("E404", "--seed", str(seed), rule))
+    return seed
+
+
+def claim(
+    out: list[Path] | None, inputs: list[Path], suffixes: tuple[str, ...]
+) -> list[Path]:
+    """The files to write, checked before the work."""
+    from clusterfirst.files.outputs import Outputs
+
+    outputs = Outputs(inputs)
+    for path in out or []:
+        if path.suffix.lower() not in suffixes:
+            rule = f"known here: {', '.join(suffixes)}"
+            raise InputError(Problem("E106", "--out", path.name, rule))
+    return [outputs.file(path) for path in out or []]

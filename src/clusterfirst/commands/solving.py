@@ -23,6 +23,7 @@ from clusterfirst.commands.reading import (
     is_set,
     with_reader,
 )
+from clusterfirst.commands.territories import refuse_familiar, solve_familiar
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def solve(
     frozen: wishes.Frozen = None,
     balance: wishes.BalanceBy = None,
     within: wishes.Within = None,
+    familiar: wishes.Familiar = None,
     out: Annotated[
         list[Path] | None,
         typer.Option(
@@ -168,7 +170,9 @@ def solve(
     asked = wishes.Asked.of(
         warm_start, keep, (move_price, keep_share, frozen), (balance, within)
     )
-    job = _Job(reader, settings, answers, asked, resume)
+    other = keep or warm_start or balance or (engine if cluster else None)
+    refuse_familiar(familiar, reader.city_name, other)
+    job = _Job(reader, settings, answers, asked, resume, familiar)
     job.plan(sources)
     try:
         if cluster:
@@ -200,6 +204,7 @@ class _Job:
     answers: Answers
     asked: wishes.Asked
     resume: bool = False
+    familiar: float | None = None
     sets: dict[Path, list[Instance]] = field(default_factory=dict)  # read by `plan`
 
     def plan(self, sources: Sequence[Path]) -> None:
@@ -276,7 +281,8 @@ class _Job:
 
     def _each(self, instances: list[Instance]) -> Iterator[Result | ClusterfirstError]:
         """Answers in turn; several instances of a file without a stream at once."""
-        if len(instances) > 1 and not (self.answers.as_lines or self.asked.more):
+        alone = self.answers.as_lines or self.asked.more or self.familiar is not None
+        if len(instances) > 1 and not alone:
             from clusterfirst.solving.many import solve_many
 
             yield from solve_many(instances, self.settings)
@@ -304,7 +310,17 @@ class _Job:
             self.answers.improved(document)
 
         startup = warmed(instance, self.settings, limited=self.asked.more)
+        if self.familiar is not None:
+            startup += compiled(self.settings, limited=True)
         began = time.perf_counter()
+        if self.familiar is not None:
+            found = solve_familiar(
+                instance,
+                (self.reader, self.familiar),
+                self.settings,
+                improved if self.answers.as_lines else None,
+            )
+            return replace(found, startup=startup + found.startup)
         result = solve_instance(
             instance,
             self.settings,

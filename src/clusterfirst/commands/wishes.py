@@ -52,6 +52,13 @@ Within = Annotated[
     str | None,
     typer.Option(help="With --balance: how much longer they may be (default 3%)."),
 ]
+Familiar = Annotated[
+    float | None,
+    typer.Option(
+        help="With --city: the price of a stop outside its driver's usual area "
+        "(`territories`), in mean ways per stop."
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ class Kept:
         Names of vehicles whose routes stay as they are ("Anna|Ben").
     first_stops
         Stops at the beginning of every route that stay as they are.
+    start
+        Another plan to begin with, for which the free plan is known already.
     """
 
     plan: Solution
@@ -45,6 +47,7 @@ class Kept:
     share: float | None = None
     frozen: str = ""
     first_stops: int = 0
+    start: Solution | None = None
 
 
 def at_home(form: Canonical, kept: Kept) -> tuple[Routing, Keeping]:
@@ -82,7 +85,21 @@ def at_home(form: Canonical, kept: Kept) -> tuple[Routing, Keeping]:
     price = kept.move_price
     if price is None:
         price = 0.0 if kept.share is not None else MOVE_PRICE * _step(day)
+    if kept.start is not None:
+        routing = _standing(free, kept.start, place)
     return routing, Keeping(movable, price, most, frozen, frozenset(whole))
+
+
+def _standing(free: Instance, plan: Solution, place: Sequence[int]) -> Routing:
+    """The routes of a plan of today that keep their limits."""
+    routing: Routing = {}
+    drives = plan.vehicles or range(len(plan.routes))
+    for vehicle, route in zip(drives, plan.routes, strict=True):
+        rows = [place[c] for c in route]
+        broken = judge(free, Solution([rows], [vehicle])).violations
+        if rows and {problem.code for problem in broken} <= {"E825", "E828"}:
+            routing[vehicle] = rows
+    return routing
 
 
 def _step(day: Instance) -> float:

@@ -119,6 +119,12 @@ def _search(
     settings = PolishSettings(options.seed, options.iterations, 1)
     if wishes.keep is not None:
         routing, keeping = at_home(form, wishes.keep)
+        if wishes.keep.start is not None:
+            found = search_limited(
+                day, routing, settings, deadline, keeping=keeping,
+                on_improvement=improved,
+            )  # fmt: skip
+            return Searched(found, None)
         # The free plan is for comparison, and gets a part of the time.
         given = _frozen_first(fitting(day, _relaxed(day, options)), keeping)
         free = search_limited(

@@ -43,6 +43,7 @@ class Result:
             "rounding": self.instance.rounding,
             **plan_document(self.instance, self.solution, self.verdict),
             **({"unserved": self.unserved} if self.unserved else {}),
+            **({"familiar": told} if (told := self.details.get("familiar")) else {}),
             "capacity": self.instance.capacity,
             "seed": self.seed,
             "notes": self.notes,
