@@ -1,6 +1,7 @@
 """Figures of what a city knows, on the 90 Belem days: each part prints its own.
 
-    python benchmarks/city.py --data shared/data [open law quote-speed quotes forecast]
+    python benchmarks/city.py --data shared/data [open law quote-speed quotes forecast
+                                                  territories]
 
 Days 0 to 59 fit the law, 60 to 89 judge it. Wall-clock and CPU seconds are printed side
 by side, because a busy machine doubles the one and not the other.
@@ -25,13 +26,19 @@ from clusterfirst.cities.history import History, PastDay, read_history, write_hi
 from clusterfirst.cities.law_check import check_law
 from clusterfirst.cities.quick_plan import Plan, improved, quick_plan
 from clusterfirst.cities.quote import Quoter, QuoteSettings
+from clusterfirst.cities.territories import TerritorySettings, find_territories
+from clusterfirst.cities.territories import lines as territory_lines
 from clusterfirst.files import write_city
 from clusterfirst.problem.city import City
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_city
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.familiar import Familiar, solve_familiar
+from clusterfirst.solving.options import SolveOptions
 
 FITTED = 60
+WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # of familiarity
+FAMILIAR_ROUNDS = 20_000  # of the search, about a second
 LONG = 30  # times the effort of a quick plan, for what a quote is compared with
 
 
@@ -187,12 +194,34 @@ def forecasts(history: History) -> None:
     print("\n".join(lines(found)))
 
 
+def territories(history: History, days: int = 6) -> None:
+    """Familiarity against length on days that shaped no area, for several prices."""
+    with timed("territories of 10 vehicles"):
+        found = find_territories(history, TerritorySettings(10))
+    print("\n".join(territory_lines(found)))
+    held = [history.instance(len(history) - 1 - i) for i in range(days)]
+    print("weight  at home  of the free plan's strangers  longer")
+    for weight in WEIGHTS:
+        rows = []
+        for day in held:
+            area = found.areas.of_day(day)
+            options = SolveOptions(iterations=FAMILIAR_ROUNDS, threads=1)
+            result = solve_familiar(day, Familiar(area, weight), options)
+            told = result.details["familiar"]
+            before, now = told["familiarity_of_the_free_plan"], told["familiarity"]
+            rows.append((now, (now - before) / (1 - before), told["longer"]))
+        now, won, longer = np.mean(rows, axis=0)
+        error = np.std([row[2] for row in rows], ddof=1) / len(rows) ** 0.5
+        print(f"{weight:6g}  {now:7.1%}  {won:28.1%}  {longer:+.2%} +- {2 * error:.2%}")
+
+
 PARTS: dict[str, Callable[[History], None]] = {
     "open": open_speed,
     "law": law,
     "quote-speed": quote_speed,
     "quotes": quotes,
     "forecast": forecasts,
+    "territories": territories,
 }
 
 
