@@ -24,6 +24,7 @@ import time
 import tracemalloc
 import warnings
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +58,7 @@ from search_page import OURS, STORED, read_rows
 
 DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "data"))
 RUIN = "ruin and recreate"
+RUNS = ROOT / "out" / "search-runs.jsonl"  # of this code: remove it when that changes
 SEED = 7300  # of the drawn maps
 NO_STEPS = {name: 0.0 for name in ("strings", "swaps", "crossings", "exchanges")}
 SETS = {  # name: (how to draw map i, how many)
@@ -188,17 +190,57 @@ def hgs_cost(instance: Instance, seconds: float) -> float:
     return judge(instance, answer).cost
 
 
+def runs(
+    name: str, cases: BenchSet, args: argparse.Namespace
+) -> list[tuple[float, str, str, float]]:
+    """(seconds, method, instance, cost) of every run; one that was done is kept."""
+    done = {}
+    if RUNS.exists():
+        lines = map(json.loads, RUNS.read_text().splitlines())
+        done = {tuple(key): cost for key, cost in lines}
+    methods = (OURS, "hgs") if args.hgs else (OURS,)
+    tasks = {
+        (name, s, method, case.instance.name, args.seed): case.instance
+        for case in cases.cases
+        for s in args.seconds
+        for method in methods
+    }
+    missing = [key for key in tasks if key not in done]
+    RUNS.parent.mkdir(exist_ok=True)
+    with ProcessPoolExecutor(args.processes, initializer=ready) as pool:
+        found = pool.map(run, missing, [tasks[key] for key in missing])
+        for key, cost in zip(missing, found, strict=True):
+            done[key] = cost
+            with RUNS.open("a") as file:
+                file.write(json.dumps([key, cost]) + "\n")
+    return [
+        (s, method, case, done[n, s, method, case, k])
+        for n, s, method, case, k in tasks
+    ]
+
+
+def run(key: tuple[str, float, str, str, int], instance: Instance) -> float:
+    """The cost of one run."""
+    _, seconds, method, _, seed = key
+    if method == "hgs":
+        return hgs_cost(instance, seconds)
+    return searched(instance, seconds, PolishSettings(seed))
+
+
+def ready() -> None:
+    """Load the kernels, and let the search look at the CPU time of its process."""
+    polishing.warm_up()
+    savings_routes(sample_uniform(20, seed=SEED, index=0))
+    clock = SimpleNamespace(perf_counter=time.process_time)
+    schedule.time = polishing.time = clock  # type: ignore[assignment]
+
+
 def against_peers(name: str, args: argparse.Namespace) -> None:
     """Print and keep mean gaps to the references: ours, and those of others."""
     cases = public(name, args.every)
     costs = peer_costs(name)
-    settings = PolishSettings(args.seed)
-    for case in cases.cases:
-        for s in args.seconds:
-            found = searched(case.instance, s, settings)
-            costs[s, OURS][case.instance.name] = found
-            if args.hgs:
-                costs[s, "hgs"][case.instance.name] = hgs_cost(case.instance, s)
+    for s, method, instance, cost in runs(name, cases, args):
+        costs[s, method][instance] = cost
     best = {case.instance.name: case.reference for case in cases.cases}
     rows = []
     for (s, method), found in sorted(costs.items()):
@@ -281,11 +323,11 @@ def main() -> None:
     parser.add_argument("--customers", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=1, help="of a set, every so many")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--hgs", action="store_true", help="HGS too, as long")
     parser.add_argument("--store", action="store_true")
     args = parser.parse_args()
-    polishing.warm_up()
-    schedule.time = polishing.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
+    ready()
     settings = PolishSettings(args.seed)
     for part in args.parts:
         if part == "steps":
