@@ -15,7 +15,7 @@ import numpy as np
 
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.compiled import kernel
-from clusterfirst.stages.neighbours import nearest_customers, points_of
+from clusterfirst.stages.neighbours import PIECE, nearest_customers, points_of
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.linked import (
     EUCLIDEAN,
@@ -71,9 +71,13 @@ def whole_data(instance: Instance, neighbours: int) -> Data:
     found = nearest_customers(instance, neighbours)
     near = np.zeros((n + 1, max(found.shape[1], 1)), dtype=np.uint32)  # of no depot
     near[1:, : found.shape[1]] = found
+    del found  # twice as large as `near`
     scale, offset = ROUNDING[instance.rounding]
     rows = np.arange(n + 1)
-    near_gap = np.ascontiguousarray(instance.lengths(rows[:, None], near))
+    near_gap = np.empty(near.shape)
+    for first in range(0, n + 1, PIECE):  # at once it takes four times the memory
+        some = rows[first : first + PIECE]
+        near_gap[some] = instance.lengths(some[:, None], near[some])
     out = instance.lengths(0, rows)
     edges = np.sort(np.column_stack([near_gap[:, :2], out, out]), axis=1)
     return Data(
