@@ -19,8 +19,8 @@ from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.canonical import Canonical, canonical
 from clusterfirst.solving.first_method import (
     HOT,
-    START_SHARE,
     default_time_limit,
+    start_share,
     with_method,
 )
 from clusterfirst.solving.method import METHODS, run_method
@@ -164,7 +164,7 @@ def start_clock(state: SearchState, options: SolveOptions) -> Deadline:
         # The judge and the writing down of the answer come after the deadline.
         spent = sum(state.seconds.values())
         whole = Deadline.after(limit - spent - 0.01 - JUDGING * customers)
-    share = START_SHARE if options.polishes else METHOD_SHARE
+    share = start_share(options) if options.polishes else METHOD_SHARE
     if options.seed_sets > 1:
         share = METHOD_SHARE * SEED_SETS_SHARE
     state.deadline = whole.share(share)
