@@ -98,14 +98,14 @@ def peak_of_scoring(customers: int) -> int:
 
 
 def test_memory_of_the_general_networks_is_linear() -> None:
-    """From 5,000 to 10,000 customers the peak grows as the customers do.
+    """From 3,000 to 6,000 customers the peak grows as the customers do.
 
     Linear is 2, quadratic 4; the same run gave 1.8 to 2.1.
     """
     if not Path("/proc/self/status").exists():
         pytest.skip("peaks of memory are not known here")
     peak_of_scoring(100)  # fills the cache: compiling needs memory of its own
-    base, small, large = map(peak_of_scoring, (100, 5000, 10_000))
+    base, small, large = map(peak_of_scoring, (100, 3000, 6000))
     assert large - base < 3 * (small - base)
 
 
@@ -130,21 +130,23 @@ def busy_machine(processes: int, seconds: float) -> Iterator[None]:
             hog.join()
 
 
-@pytest.mark.parametrize("method", ["fisher-jaikumar", "savings", "petal", "sweep"])
-def test_the_clock_holds_under_load(method: str) -> None:
+def test_the_clock_holds_under_load() -> None:
     """With six processes on the cores beside it, no method works on after its limit."""
     rng = np.random.default_rng(3)
     demands = np.concatenate([[0], rng.integers(1, 10, 800)])
     instance = Instance(demands, 50, coords=rng.random((801, 2)))
-    warm_up(method)
-    with busy_machine(6, 30.0):
+    methods = ("fisher-jaikumar", "savings", "petal", "sweep")
+    for method in methods:
+        warm_up(method)
+    with busy_machine(6, 60.0):
         time.sleep(0.5)
-        begin = time.perf_counter()
-        result = solve(instance, SolveOptions(method=method, time_limit=0.6))
-        spent = time.perf_counter() - begin
-    assert result.verdict.feasible
-    # A guard, not a measurement: every look at the clock may wait for a core.
-    assert spent < 4.0
+        for method in methods:
+            begin = time.perf_counter()
+            result = solve(instance, SolveOptions(method=method, time_limit=0.6))
+            spent = time.perf_counter() - begin
+            assert result.verdict.feasible
+            # A guard, not a measurement: every look may wait for a core.
+            assert spent < 4.0, method
 
 
 @pytest.mark.parametrize(
