@@ -199,6 +199,76 @@ def scale(_: str) -> str:
 
 
 CITIES, DAYS, SOLVING = 1000, 365, 1.0  # the question of docs/scale.md; seconds a day
+
+
+def kept_days(_: str) -> str:
+    """What it costs to keep yesterday's plan, over the price of a move."""
+    table = _stored("dispatch", "keep")
+    lines = [
+        "| price of a move | same-route pairs kept % | longer % |",
+        "|---:|---:|---:|",
+    ]
+    for price in sorted({row["price"] for row in table["rows"]}):
+        rows = [row for row in table["rows"] if row["price"] == price]
+        pairs, longer = (
+            100 * sum(row[key] for row in rows) / len(rows)
+            for key in ("pairs", "longer")
+        )
+        lines.append(f"| {price:g} | {pairs:.1f} | {longer:.2f} |")
+    days = len({row["day"] for row in table["rows"]})
+    return "\n".join([*lines, "", f"{days} days; {_when(table)}."])
+
+
+def beside_pyvrp(_: str) -> str:
+    """Gaps of both solvers to the better answer of each day."""
+    table = _stored("dispatch", "peer")
+    lines = ["| orders | CPU seconds | days | clusterfirst % | PyVRP % | days ahead |"]
+    lines.append("|---:|---:|---:|---:|---:|---:|")
+    best: dict[int, float] = {}
+    for row in table["rows"]:
+        costs = [row[name] for name in ("clusterfirst", "PyVRP") if row[name]]
+        best[row["day"]] = min([best.get(row["day"], costs[0]), *costs])
+    for orders, seconds in sorted({(r["orders"], r["seconds"]) for r in table["rows"]}):
+        rows = [
+            r for r in table["rows"] if (r["orders"], r["seconds"]) == (orders, seconds)
+        ]
+        cells = [f"{orders}", f"{seconds:g}", f"{len(rows)}"]
+        for name in ("clusterfirst", "PyVRP"):
+            found = [100 * (r[name] / best[r["day"]] - 1) for r in rows if r[name]]
+            none = len(rows) - len(found)
+            mean = f"{sum(found) / len(found):.2f}" if found else "-"
+            cells.append(mean + (f" ({none} without an answer)" if none else ""))
+        ahead = sum(not r["PyVRP"] or r["clusterfirst"] < r["PyVRP"] for r in rows)
+        lines.append(f"| {' | '.join([*cells, f'{ahead}'])} |")
+    return "\n".join([*lines, "", f"{_when(table)}."])
+
+
+def wide_limits(_: str) -> str:
+    """What limits that do not bind cost."""
+    table = _stored("dispatch", "wide")
+    rows = table["rows"]
+    ratio = sum(row["ratio"] for row in rows) / len(rows)
+    gap = 100 * (sum(r["limited"] / r["plain"] for r in rows) / len(rows) - 1)
+    return (
+        f"1,000 orders, every limit on and none binding, equal iterations: {ratio:.2f} "
+        f"times the CPU seconds of the plain search, routes {gap:+.2f} % ({len(rows)} "
+        f"days, {_when(table)})."
+    )
+
+
+def warm_starts(_: str) -> str:
+    """Warm starts beside fresh runs."""
+    table = _stored("dispatch", "warm")
+    gaps = [100 * (row["warm"] / row["fresh"] - 1) for row in table["rows"]]
+    mean = sum(gaps) / len(gaps)
+    spread = (sum((g - mean) ** 2 for g in gaps) / (len(gaps) - 1)) ** 0.5
+    half = 2 * spread / len(gaps) ** 0.5
+    return (
+        f"A plain `--warm-start` from yesterday against a fresh run of as many "
+        f"iterations: {mean:+.2f} ± {half:.2f} % ({len(gaps)} days, {_when(table)})."
+    )
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "gaps": gaps_of_model,
     "search": with_search,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
+from basemaps import write_basemap
 from clusterfirst.files import write_solution
 from clusterfirst.files.by_suffix import Extras
 from clusterfirst.problem.changes import changes_between
@@ -100,3 +101,24 @@ def test_the_map_pans_fluently(map_page: Page) -> None:
     frames = map_page.evaluate("() => window.frames_.slice(2)")
     assert len(frames) > 5
     assert np.quantile(frames, 0.9) < SLOWEST_FRAME
+
+
+def test_streets_lie_behind_the_routes(browser: Browser, tmp_path: Path) -> None:
+    """A street map inside the page is drawn without a request."""
+    day, plan, _ = a_plan()
+    path = tmp_path / "map.html"
+    streets = write_basemap(tmp_path / "town.pmtiles")
+    write_solution(path, day, plan, extras=Extras(basemap=streets))
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda r: said.append(r.url) if "map.html" not in r.url else 0)
+    page.goto(path.as_uri())
+    page.wait_for_function(
+        "() => document.querySelectorAll('.leaflet-tile-pane canvas').length > 0"
+    )
+    assert "OpenStreetMap" in page.inner_text(".leaflet-control-attribution")
+    context.close()
+    assert said == []

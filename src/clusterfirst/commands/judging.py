@@ -102,6 +102,10 @@ def export(
         str | None,
         typer.Option(help="Time of day at which routes start (7:30), for the sheets."),
     ] = None,
+    basemap: Annotated[
+        Path | None,
+        typer.Option(help="Streets for the map: a PMTiles file of vector tiles."),
+    ] = None,
 ) -> int:
     """Write a plan for people and for other programs.
 
@@ -114,7 +118,7 @@ def export(
     from clusterfirst.files.solutions import route_names
     from clusterfirst.problem.changes import changes_between
 
-    others = [path for path in (compare,) if path is not None]
+    others = [path for path in (compare, basemap) if path is not None]
     read = [instance_file, solution_file, *others, *reader.files.paths]
     outputs = Outputs([*read, *folders_read(reader.city_name, None)])
     for target in out:
@@ -129,7 +133,7 @@ def export(
         changes = changes_between(before.routes, solution.routes, names)
     for target in out:
         require_solution_fits(target, instance)
-    extras = Extras(changes, minutes)
+    extras = Extras(changes, minutes, basemap)
     return write_each(
         out, lambda target: write_solution(target, instance, solution, extras=extras)
     )

@@ -72,6 +72,7 @@ class Extras:
 
     changes: Changes | None = None  # since another plan, on the map
     start: float | None = None  # of the routes, minutes after midnight, on the sheets
+    basemap: Path | None = None  # a PMTiles file behind the routes of the map
 
 
 def read_instance(
@@ -304,7 +305,7 @@ def _page(
     """A map, or pages for drivers; the end of the name says which."""
     if Path(path).name.lower().endswith(SHEETS):
         return format_sheets(instance, solution, extras.start)
-    return format_map(instance, solution, extras.changes)
+    return format_map(instance, solution, extras.changes, extras.basemap)
 
 
 def _unknown(path: PathLike, suffixes: tuple[str, ...]) -> Problem:

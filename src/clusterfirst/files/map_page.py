@@ -6,6 +6,7 @@ it can be sent by mail and opened anywhere.
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from clusterfirst.files.basemap import SCRIPTS, require_basemap
 from clusterfirst.files.picture import LINE_STYLES, route_looks
 from clusterfirst.files.plan import Plan, RouteLines, StopLine, plan_of
 from clusterfirst.problem.changes import Changes
@@ -24,13 +26,20 @@ from clusterfirst.problem.solution import Solution
 HERE = Path(__file__).parent
 PLANE = 1000.0  # a plane map is drawn in a square of this size
 WORLD = 256 / 360  # pixels per degree of longitude at zoom 0
+MOST_STREETS = 64 << 20  # bytes of a street map inside a page
 CLOSE = 0.5  # quantile of the distances between neighbouring stops
 
 
 def format_map(
-    instance: Instance, solution: Solution, changes: Changes | None = None
+    instance: Instance,
+    solution: Solution,
+    changes: Changes | None = None,
+    basemap: Path | None = None,
 ) -> str:
-    """Return the page; `changes` marks what is different from another plan."""
+    """Return the page; `changes` marks what is different from another plan.
+
+    `basemap` is a PMTiles file that goes into the page: streets without a network.
+    """
     if instance.coords is None:
         rule = "a map needs coordinates, and the instance has only a matrix"
         raise InputError(Problem("E141", "coords", rule=rule))
@@ -61,10 +70,28 @@ def format_map(
         "css": (HERE / "map" / "page.css").read_text(encoding="utf-8"),
         "plan": data.replace("<", "\\u003c"),
         "leaflet_js": _script(HERE / "leaflet" / "leaflet.js"),
+        "basemap": "" if basemap is None else _streets(instance, basemap),
         "js": _script(HERE / "map" / "page.js"),
     }
     page = (HERE / "map" / "page.html").read_text(encoding="utf-8")
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], page)
+
+
+def _streets(instance: Instance, path: Path) -> str:
+    """The scripts that draw a street map, and the map itself."""
+    if not instance.degrees:
+        rule = "a street map needs coordinates in degrees"
+        raise InputError(Problem("E141", "--basemap", str(path), rule))
+    data = require_basemap(path).read_bytes()
+    if len(data) > MOST_STREETS:
+        rule = f"at most {MOST_STREETS >> 20} MB fit into a page; cut it to your city"
+        raise InputError(Problem("E160", "--basemap", f"{len(data) >> 20} MB", rule))
+    scripts = "\n".join(_script(HERE / "leaflet" / name) for name in SCRIPTS)
+    text = base64.b64encode(data).decode()
+    kind = 'type="application/octet-stream"'
+    return (
+        f'<script id="streets" {kind}>{text}</script>\n<script>\n{scripts}\n</script>'
+    )
 
 
 def _script(path: Path) -> str:

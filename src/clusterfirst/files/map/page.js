@@ -51,6 +51,11 @@
   });
   var lines = L.canvas({ padding: 0.3 }), dots = L.canvas({ padding: 0.3, tolerance: 4, pane: "markerPane" });
   if (plan.degrees) L.control.scale({ imperial: false }).addTo(map);
+  var streets = document.getElementById("streets");
+  if (streets) {
+    L.control.attribution({ prefix: false }).addTo(map);
+    addBasemap(map, Uint8Array.from(atob(streets.textContent), function (c) { return c.charCodeAt(0); }).buffer, false);
+  }
 
   function tell(stop) {
     var table = document.createElement("table");
