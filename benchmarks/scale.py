@@ -1,6 +1,6 @@
 """What a Ray cluster costs: two nodes on this machine against one process.
 
-    python benchmarks/scale.py [--count 60] [--iterations 400] [--store]
+    python benchmarks/scale.py [--count 24] [--iterations 200] [--store]
 
 The same instances by counts on both sides, so that the answers are equal (checked). The
 process solves one after the other on one thread; the cluster has two nodes of one core.
@@ -29,7 +29,7 @@ from clusterfirst.solving.solver import Result, SolveOptions, solve, warm_up
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 SIZES = {100: 50.0, 1000: 250.0}  # customers, and their capacity
-EMPTY = 2000  # tasks that do nothing
+EMPTY = 500  # tasks that do nothing
 
 
 def nothing(task: tuple[int, Any]) -> int:
@@ -100,8 +100,8 @@ def dispatching(customers: int) -> dict[str, Any]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--iterations", type=int, default=400)
+    parser.add_argument("--count", type=int, default=24)
+    parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--store", action="store_true")
     given = parser.parse_args()
     import ray
