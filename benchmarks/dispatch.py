@@ -5,9 +5,9 @@
     python benchmarks/dispatch.py warm      # warm starts at equal iterations
     python benchmarks/dispatch.py peer 1 5  # PyVRP, equal CPU seconds of one core
 
-`peer` counts CPU seconds on both sides, so that load does not matter, and adds to what
-is there. Each writes benchmarks/results/dispatch-NAME.json, `keep` a picture for the docs
-too. All days are drawn here, none is a test set.
+`peer` counts CPU seconds on both sides, so that load does not matter, and adds to
+what is there. Each writes benchmarks/results/dispatch-NAME.json, `keep` a picture for
+the docs too. All days are drawn here, none is a test set.
 """
 
 from __future__ import annotations
