@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterfirst.learning.training.batches import TrainBatch
-from clusterfirst.learning.training.detours import extra_detours
 from clusterfirst.learning.training.own_seeds import with_own_seeds
 from clusterfirst.networks.seed_decoding import TEMPERATURE
 from clusterfirst.networks.trainable.cluster import ClusterOutput
@@ -46,9 +45,6 @@ class LossSettings:
     epsilon: float = 0.01
     iterations: int = 20
     anneal_from: float | None = None
-    # Softmax-margin: a wrong vehicle must be dearer than the right one by this much per
-    # unit of the detour it would cost; 0: all mistakes count alike.
-    detour_margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -155,8 +151,6 @@ def transport_loss(
     index = torch.where(scored.valid, scored.candidates, 0)
     nearer = torch.where(scored.valid, scored.cost - FAR, 0.0)
     cost = far.scatter_add(-1, index, nearer)  # (B, N, K)
-    if settings.detour_margin:
-        cost = cost - settings.detour_margin * extra_detours(batch)
     share = batch.nodes.demand[:, 1:] * real
     if settings.per_customer:
         cost = cost_per_customer(cost, share)
