@@ -1,4 +1,4 @@
-"""From raw days to quote and forecast: prints every figure of docs/a-real-city.md.
+"""From raw days to quote, forecast and territories: prints every figure of docs/a-real-city.md.
 
     python examples/a_real_city.py shared/data/loggibud/belem_days_0_89.npz --out belem
 
@@ -75,6 +75,9 @@ def main() -> None:
         f"--completions 100 --out {out}/quote.png")  # fmt: skip
     run(f"forecast {city} --days {given.days} --capacity 150,180 "
         f"--out {out}/forecast.png --out {out}/forecast.csv")  # fmt: skip
+    run(f"territories {city} --vehicles 10 --out {out}/territories.png")
+    run(f"solve {days}/day89.csv --city {city} --familiar 0.2 --time-limit 3 "
+        f"--out {out}/day89.csv --out {out}/day89.html --overwrite")  # fmt: skip
 
 
 if __name__ == "__main__":
