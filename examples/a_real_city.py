@@ -1,4 +1,4 @@
-"""From raw days to quote, forecast and territories: prints every figure of docs/a-real-city.md.
+"""From raw days to territories: prints the figures of docs/a-real-city.md.
 
     python examples/a_real_city.py shared/data/loggibud/belem_days_0_89.npz --out belem
 
