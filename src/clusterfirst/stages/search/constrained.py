@@ -235,5 +235,5 @@ def _from_where_they_are(
         kinds[r] = len(instance.demands) + r  # like no other
     rows = np.arange(n + 1 + len(begun), dtype=np.uint32)
     return data._replace(mode=MATRIX, matrix=matrix, rows=rows), limits._replace(
-        durations=durations, kind=kinds, one_way=1, own_starts=1
+        durations=durations, kind=kinds, one_way=1, own_starts=1, cheapest=-np.inf
     )

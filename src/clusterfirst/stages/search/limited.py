@@ -38,12 +38,19 @@ RECALLED = 4  # orders that a step draws from the bank, at most
 
 
 @inner
-def _extra(data: Any, limits: Any, tours: Any, c: int, a: int) -> float:
-    """What order c adds behind node a; infinite where a limit is broken."""
+def _extra(data: Any, limits: Any, tours: Any, c: int, a: int, best: float) -> float:
+    """What order c adds behind node a; infinite where a limit, or `best`, is broken."""
     b, r = after(tours, a), route_of(tours, a)
     extra = distance(data, a, c) + distance(data, c, b) - tours.gap[a]
-    time = minutes_between(data, limits, a, c) + minutes_between(data, limits, c, b)
-    time += limits.service[c] - minutes_between(data, limits, a, b)
+    if extra >= best and limits.fixed[r] >= 0.0:
+        return math.inf
+    time = limits.service[c]
+    if limits.durations.shape[0] > 1:
+        time += minutes_between(data, limits, a, c)
+        time += minutes_between(data, limits, c, b)
+        time -= minutes_between(data, limits, a, b)
+    else:
+        time += limits.pace * extra
     if limits.length[r] + extra > limits.longest[r]:
         return math.inf
     if limits.minutes[r] + time > limits.slowest[r]:
@@ -69,19 +76,20 @@ def _best_place(
         if absent[v] == 1 or not may_ride(data, limits, tours, c, route_of(tours, v)):
             continue
         for a in (v, before(tours, v)):
-            extra = _extra(data, limits, tours, c, a)
+            extra = _extra(data, limits, tours, c, a, best)
             if extra < best and random(rng) >= blink:
                 best, where = extra, a
     first = len(data.demands)
+    alone = distance(data, first, c) + distance(data, c, first) + limits.cheapest
     seen = -1
-    for r in range(len(tours.size)):
+    for r in range(len(tours.size) if alone < best else 0):
         # Vehicles of a kind are alike, but for wishes and where an order comes from.
         if tours.size[r] > 0 or not may_ride(data, limits, tours, c, r):
             continue
         if limits.kind[r] == seen and limits.home[c] != r:
             continue
         seen = limits.kind[r]
-        extra = _extra(data, limits, tours, c, first + r)
+        extra = _extra(data, limits, tours, c, first + r, best)
         if extra < best:
             best, where = extra, first + r
     if where == NOWHERE:
@@ -99,7 +107,7 @@ def _any_place(data: Any, limits: Any, tours: Any, c: int) -> tuple[int, float]:
         depot = len(data.demands) + r
         node = depot
         while True:
-            extra = _extra(data, limits, tours, c, node)
+            extra = _extra(data, limits, tours, c, node, best)
             if extra < best:
                 best, where = extra, node
             node = after(tours, node)

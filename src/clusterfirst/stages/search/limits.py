@@ -59,6 +59,7 @@ class Limits(NamedTuple):
     watched: int  # picky, or another plan is to be kept
     mixed: int  # vehicles are not all alike
     priced: int  # vehicles cost something, or moves do
+    cheapest: float  # the least that an idle vehicle costs; -inf where starts differ
     generous: float  # the most that such prices give back, about
     most: float  # price of all orders that may leave their vehicles
     away_now: IntArray  # (1,) orders that have
@@ -153,6 +154,7 @@ def _asked(
         watched=int(picky or kept),
         mixed=int(picky or kept or len(np.unique(kind)) > 1),
         priced=int(kept or bool(fixed.any())),
+        cheapest=float(fixed.min(initial=0.0)) if fixed.size else 0.0,
         generous=float(np.abs(fleet.fixed_cost).max()) + 3 * price[0] * kept,
         most=np.inf if np.isinf(price[1]) else (price[1] + 0.5) * price[0],
         away_now=np.zeros(1, dtype=np.int64),
@@ -206,7 +208,11 @@ def may_ride(data: Any, limits: Any, tours: Any, c: int, r: int) -> bool:
     """Whether vehicle r may take order c, apart from the way to it."""
     if tours.load[r] + data.demands[c] > limits.capacity[r]:
         return False
-    if tours.size[r] >= limits.stops[r] or limits.allowed[limits.wish[c], r] == 0:
+    if tours.size[r] >= limits.stops[r]:
+        return False
+    if limits.picky == 0:
+        return True
+    if limits.allowed[limits.wish[c], r] == 0:
         return False
     g = limits.group[c]
     if g >= 0 and limits.group_in[g] > 0 and limits.group_at[g] != r:
@@ -313,7 +319,10 @@ def note_way(data: Any, limits: Any, tours: Any, r: int) -> None:
     while True:
         onward = after(tours, node)
         ahead += tours.gap[node]
-        clock += minutes_between(data, limits, node, onward)
+        if limits.one_way == 0 and limits.durations.shape[0] == 1:
+            clock += limits.pace * tours.gap[node]
+        else:
+            clock += minutes_between(data, limits, node, onward)
         if limits.one_way > 0:
             back += distance(data, onward, node)
             clock_back += minutes_between(data, limits, onward, node)
@@ -340,14 +349,18 @@ def measure(data: Any, limits: Any, tours: Any, r: int) -> None:
     """Walk along route r and note its length and minutes."""
     depot = len(data.demands) + r
     length, minutes, node = 0.0, 0.0, depot
+    streets = limits.timed > 0 and limits.durations.shape[0] > 1
     while True:
         onward = after(tours, node)
         length += tours.gap[node]
-        minutes += minutes_between(data, limits, node, onward)
+        if streets:
+            minutes += minutes_between(data, limits, node, onward)
         if onward == depot:
             break
         minutes += limits.service[onward]
         node = onward
+    if limits.timed > 0 and not streets:
+        minutes += limits.pace * length
     limits.length[r] = length
     limits.minutes[r] = minutes
 
