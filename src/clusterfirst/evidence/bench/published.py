@@ -96,4 +96,4 @@ def _row(
 
 
 def _problem(path: Path, line: int, got: str, rule: str) -> InputError:
-    return InputError(Problem("E311", f"{path} line {line}", got, rule))
+    return InputError(Problem("E311", f"line {line}", got, rule), quote(str(path)))
