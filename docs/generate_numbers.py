@@ -40,7 +40,7 @@ PAPER = "Neural CFRS"
 
 def pages() -> list[Path]:
     """Every page with such blocks."""
-    docs = [ROOT / "docs" / name for name in ("service.md", "scale.md")]
+    docs = [ROOT / "docs" / name for name in ("dispatch.md", "service.md", "scale.md")]
     return [ROOT / "README.md", *docs, *sorted(MODELS.glob("*/README.md"))]
 
 
@@ -202,24 +202,6 @@ def scale(_: str) -> str:
 CITIES, DAYS, SOLVING = 1000, 365, 1.0  # the question of docs/scale.md; seconds a day
 
 
-def kept_days(_: str) -> str:
-    """What it costs to keep yesterday's plan, over the price of a move."""
-    table = _stored("dispatch", "keep")
-    lines = [
-        "| price of a move | same-route pairs kept % | longer % |",
-        "|---:|---:|---:|",
-    ]
-    for price in sorted({row["price"] for row in table["rows"]}):
-        rows = [row for row in table["rows"] if row["price"] == price]
-        pairs, longer = (
-            100 * sum(row[key] for row in rows) / len(rows)
-            for key in ("pairs", "longer")
-        )
-        lines.append(f"| {price:g} | {pairs:.1f} | {longer:.2f} |")
-    days = len({row["day"] for row in table["rows"]})
-    return "\n".join([*lines, "", f"{days} days; {_when(table)}."])
-
-
 def beside_pyvrp(_: str) -> str:
     """Gaps of both solvers to the better answer of each day."""
     table = _stored("dispatch", "peer")
@@ -257,25 +239,14 @@ def wide_limits(_: str) -> str:
     )
 
 
-def warm_starts(_: str) -> str:
-    """Warm starts beside fresh runs."""
-    table = _stored("dispatch", "warm")
-    gaps = [100 * (row["warm"] / row["fresh"] - 1) for row in table["rows"]]
-    mean = sum(gaps) / len(gaps)
-    spread = (sum((g - mean) ** 2 for g in gaps) / (len(gaps) - 1)) ** 0.5
-    half = 2 * spread / len(gaps) ** 0.5
-    return (
-        f"A plain `--warm-start` from yesterday against a fresh run of as many "
-        f"iterations: {mean:+.2f} ± {half:.2f} % ({len(gaps)} days, {_when(table)})."
-    )
-
-
 MAKERS: dict[str, Callable[[str], str]] = {
     "gaps": gaps_of_model,
     "search": with_search,
     "free": search_free,
     "service": service,
     "scale": scale,
+    "pyvrp": beside_pyvrp,
+    "wide": wide_limits,
 }
 
 
