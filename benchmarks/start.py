@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 from clusterfirst.evidence.bench.sets import SetRequest, open_set
 from clusterfirst.files import bundled_city
@@ -83,7 +84,8 @@ def compare(name: str, days: list[Instance], seconds: Callable[[int], float]) ->
     }
     for method in METHODS[1:]:
         apart = 100 * (np.array(costs["auto"]) - costs[method]) / best
-        half = 1.96 * apart.std(ddof=1) / len(days) ** 0.5 if len(days) > 1 else np.nan
+        wide = student.ppf(0.975, len(days) - 1)  # few instances: Student's t
+        half = wide * apart.std(ddof=1) / len(days) ** 0.5
         row["minus"][method] = [float(apart.mean()), float(half)]
     return row
 
