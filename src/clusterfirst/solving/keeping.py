@@ -18,7 +18,7 @@ from clusterfirst.solving.staying import limits_broken
 from clusterfirst.stages.search.constrained import Keeping, Routing
 
 # Of the mean distance to the ten nearest customers: the price of a move where none is
-# given. docs/dispatch.md has the curve it was chosen on.
+# given. Chosen by hand; `benchmarks/dispatch.py keep` measures the curve.
 MOVE_PRICE = 2.0
 
 
