@@ -65,14 +65,18 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def memory_of(service: Service) -> int:
-    """Resident bytes of the service and its workers that nobody else has."""
+    """Bytes that the service and its workers have made for themselves.
+
+    Libraries do not count: their share of a process falls and rises with how many
+    other programs on the machine have them open.
+    """
     pids = [service.process.pid]
     for task in Path(f"/proc/{service.process.pid}/task").iterdir():
         pids += map(int, (task / "children").read_text().split())
     total = 0
     for pid in pids:
         with_shared = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        total += 1024 * int(with_shared.split("Pss:")[1].split()[0])
+        total += 1024 * int(with_shared.split("Pss_Anon:")[1].split()[0])
     return total
 
 

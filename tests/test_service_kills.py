@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sqlite3
@@ -152,20 +151,3 @@ def test_old_plans_are_forgotten(tmp_path: Path) -> None:
     assert store.plan_of_key("0") is None
     assert [row.id for row in store.unfinished()] == ["1"]
     store.close()
-
-
-def test_measured_figures_are_those_on_disk() -> None:
-    """docs/service.md quotes benchmarks/results/service.json."""
-    root = Path(__file__).parent.parent
-    found = json.loads((root / "benchmarks/results/service.json").read_text())
-    page = (root / "docs/service.md").read_text()
-    quoted = {
-        "overhead": ("median_ms", "cpu_ms"),
-        "load": ("p50_s", "p99_s", "memory_growth_percent"),
-        "overload": ("refused_p99_ms", "refused_max_ms"),
-        "kills": ("worker_kills", "service_kills", "answered_plans", "lost"),
-        "page": ("first_paint_ms", "weight_kb", "draw_2000_stops_ms"),
-    }
-    for part, names in quoted.items():
-        for name in names:
-            assert str(found[part][name]) in page, (part, name)
