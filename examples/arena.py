@@ -1,6 +1,6 @@
 """Run SAVANT, FILO2 or LKH-3, where you have them, as a method of `clusterfirst bench`.
 
-    clusterfirst bench X --seconds 1 --methods general+polish \\
+    clusterfirst bench X --seconds 1 --methods neural+polish \\
       --methods 'cmd:python examples/arena.py savant PATH/cw {instance} {solution} {seconds} {seed}' \\
       --methods 'cmd:python examples/arena.py filo2 PATH/filo2 {instance} {solution} {seconds} {seed}' \\
       --methods 'cmd:python examples/arena.py lkh PATH/LKH {instance} {solution} {seconds} {seed}'
