@@ -9,7 +9,7 @@ COPY src /app/src
 RUN pip install --no-cache-dir --constraint /app/constraints.txt "/app[serve]"
 USER clusterfirst
 # Compile once, into the image, not at every start.
-RUN ["clusterfirst", "demo", "--out", "/tmp/demo.png"]
+RUN ["python", "-c", "from clusterfirst.solving.warming import warm_up; warm_up(); warm_up(limited=True)"]
 VOLUME /data
 EXPOSE 8760
 HEALTHCHECK --start-period=60s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8760/ready')"]

@@ -525,3 +525,121 @@ def test_what_is_no_basemap_is_refused(
         require_basemap(write_basemap(wrong, tile_type=2))
     with pytest.raises(InputError, match="cannot be read"):
         require_basemap(tmp_path / "none.pmtiles")
+
+
+def test_every_problem_of_a_table_comes_with_its_line(client: httpx.Client) -> None:
+    """Places and demands are looked at together; what names a stop gets its line."""
+    lines = ["id,lat,lon,demand", "depot,51,3.7,0", "a,51.1,3.7,x", "b,91,3.7,2"]
+    table = "\n".join([*lines, "a,51.2,3.7,-1", "c,51.3,word,3"])
+    headers = {"Content-Type": "text/csv"}
+    where = "/v1/validate?capacity=10"
+    found = client.post(where, content=table, headers=headers).json()["problems"]
+    assert [(p["line"], p["code"]) for p in found] == [
+        (3, "E313"),
+        (4, "E132"),
+        (5, "E308"),
+        (5, "E133"),
+        (6, "E313"),
+    ]
+    table = "id,lat,lon,demand\nb,51,3.7,12\ndepot,51,3.8,0\nc,51.1,3.7,11\n"
+    answer = client.post(where, content=table, headers=headers).json()
+    assert not answer["valid"]
+    assert [(p["line"], p["code"]) for p in answer["problems"]] == [
+        (2, "E201"),
+        (4, "E201"),
+    ]
+
+
+def test_a_key_makes_one_thing_whatever_it_is(client: httpx.Client, plan: Plan) -> None:
+    """Moves, new plannings and cities are made once for each Idempotency-Key."""
+    where = f"/v1/plans/{plan['id']}"
+    move = {"customer": "c1", "route": None, "apply": True}
+    town = "id,lat,lon\ndepot,51.05,3.72\nnorth,51.07,3.72\n"
+    table = {"Content-Type": "text/csv"}
+    add = {"add": [{"id": "n", "lat": 51.02, "lon": 3.72, "demand": 1}]}
+    add["options"] = {"time_limit": 0.1}
+    requests = [
+        (f"{where}/move", {"json": move}, lambda a: a["plan"]["id"]),
+        (f"{where}/replan", {"json": add}, lambda a: a["id"]),
+        ("/v1/cities", {"content": town, "headers": table}, lambda a: a["id"]),
+    ]
+    for number, (path, given, made) in enumerate(requests):
+        key = {"Idempotency-Key": f"once {number}", **given.pop("headers", {})}
+        first, second = (client.post(path, **given, headers=key) for _ in range(2))
+        assert made(first.json()) == made(second.json())
+        assert first.status_code < 300
+        other = {**key, "Idempotency-Key": "once 0"}
+        if number:  # the same key, but another request
+            refused = client.post(path, **given, headers=other)
+            assert (refused.status_code, refused.json()["code"]) == (409, "E508")
+
+
+def test_limits_of_vehicles_and_one_way_streets_are_warm(client: httpx.Client) -> None:
+    """What searches with limits is compiled before the service is ready."""
+    matrix = [[0, 5, 7], [6, 0, 3], [7, 2, 0]]
+    body = {
+        "jobs": [{"id": i, "location_index": i, "delivery": [3]} for i in (1, 2)],
+        "vehicles": [{"id": 7, "start_index": 0, "end_index": 0, "capacity": [6]}],
+        "matrices": {"car": {"durations": matrix}},
+        "options": {"l": 0.2},
+    }
+    begin = time.monotonic()
+    answer = client.post("/v1/vroom", json=body).json()
+    assert time.monotonic() - begin < 3.0
+    assert answer["summary"]["cost"] == 15  # the other way round it is 16
+
+
+def test_vroom_leaves_out_what_does_not_fit(client: httpx.Client) -> None:
+    """A fleet that is too small is no error of the client's; nor are idle trucks."""
+    body = json.loads(json.dumps(schemas.VROOM_EXAMPLE))
+    del body["vehicles"][1]
+    body["options"] = {"l": 0.2}
+    answer = client.post("/v1/vroom", json=body).json()
+    assert (answer["code"], answer["summary"]["routes"]) == (0, 1)
+    assert len(answer["unassigned"]) == 1
+    for job in body["jobs"]:
+        del job["delivery"]
+        job["service"] = 60
+    del body["vehicles"][0]["capacity"]
+    answer = client.post("/v1/vroom", json=body).json()
+    assert answer["unassigned"] == []
+    assert answer["summary"]["service"] == 120
+    (route,) = answer["routes"]
+    assert route["steps"][-1]["arrival"] == route["duration"] + 120
+
+
+def test_vroom_refuses_in_its_own_words(client: httpx.Client) -> None:
+    """Code 2 and 400 for input, 4 and 413 for size, whoever refuses."""
+    place = [3.72, 51.05]
+    body = {
+        "jobs": [{"id": 1, "location": place, "skills": [1]}],
+        "vehicles": [{"id": 7, "start": place, "end": place, "capacity": [5]}],
+    }
+    answers = [
+        (client.post("/v1/vroom", json=body), 400, 2, "skills"),
+        (client.post("/v1/vroom", content="{}"), 400, 2, "Content-Type"),
+        (
+            client.post(
+                "/v1/vroom",
+                content=b" " * (11 << 20),
+                headers={"Content-Type": "application/json"},
+            ),
+            413,
+            4,
+            "limit",
+        ),
+    ]
+    for answer, status, code, word in answers:
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert word in answer.json()["error"]
+
+
+def test_warnings_of_the_command_line_are_told(client: httpx.Client) -> None:
+    """A city with few past days warns, as `clusterfirst forecast` does."""
+    table = {"Content-Type": "text/csv"}
+    town = "id,lat,lon\ndepot,51.05,3.72\nnorth,51.07,3.72\nwest,51.05,3.7\n"
+    city = client.post("/v1/cities?capacity=9", content=town, headers=table).json()
+    day = f"/v1/cities/{city['id']}/days?date=2026-11-02"
+    client.post(day, content="id,demand\nnorth,3\nwest,1\n", headers=table)
+    answer = client.post("/v1/forecast", json={"city": city["id"], "days": 2}).json()
+    assert [words.split()[0] for words in answer["warnings"]] == ["W413"]

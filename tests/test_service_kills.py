@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sqlite3
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from clusterfirst.cli import main
+from clusterfirst.service.settings import listening
 from clusterfirst.service.store import FILE, MIGRATIONS, Store
 from services import Service, ended, random_day, running
 
@@ -148,6 +150,65 @@ def test_old_plans_are_forgotten(tmp_path: Path) -> None:
         store.add_plan(row, "{}", (str(number), "body"))
     assert store.forget(30) == 1
     assert store.plan("0") is None
-    assert store.plan_of_key("0") is None
+    assert store.made_with("0") is None
     assert [row.id for row in store.unfinished()] == ["1"]
     store.close()
+
+
+def test_keys_of_an_older_database_still_count(tmp_path: Path) -> None:
+    """The third migration keeps what the first one's table of keys held."""
+    with sqlite3.connect(tmp_path / FILE) as db:
+        for script in MIGRATIONS[:2]:
+            db.executescript(script)
+        db.execute("PRAGMA user_version = 2")
+        db.execute("INSERT INTO instances VALUES ('h', '{}')")
+        row = ("p", 0.0, None, "", "solved", None, 1, "h", "{}", "done", None)
+        db.execute(f"INSERT INTO plans VALUES ({','.join('?' * 11)})", row)
+        db.execute("INSERT INTO keys VALUES ('key', 'body', 'p')")
+    store = Store(tmp_path)
+    assert store.made_with("key") == ("body", "p")
+    store.forget(30)
+    assert store.made_with("key") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--max-seconds", "nan"], "E404"),
+        (["--max-queue", "0"], "E404"),
+        (["--keep-days", "-1"], "E404"),
+        (["--host", "256.1.1.1", "--token-file", "TOKEN"], "E512"),
+        (["--port", "TAKEN"], "E512"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: str
+) -> None:
+    """A limit that is none, an address of nobody, a port that is taken."""
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        words = {
+            "TOKEN": str(tmp_path / "token"),
+            "TAKEN": str(other.getsockname()[1]),
+        }
+        given = [words.get(option, option) for option in options]
+        assert main(["serve", "--data", str(tmp_path / "data"), *given]) == 2
+    assert code in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_that_is_told_to_end_ends_well(tmp_path: Path, number: int) -> None:
+    """systemd calls anything but 0 a failure."""
+    with running(tmp_path / "data") as service:
+        service.process.send_signal(number)
+        assert service.process.wait(20) == 0
+
+
+def test_answers_leave_at_once() -> None:
+    """What is accepted does not wait for acknowledgements (40 ms of every answer)."""
+    with (
+        listening("127.0.0.1", 0) as ear,
+        socket.create_connection(ear.getsockname()),
+        ear.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from basemaps import write_basemap
 from conftest import picture
@@ -157,13 +158,20 @@ def undo_and_redo(page: Page) -> None:
 
 
 def drag_in_the_list(page: Page) -> None:
+    """A dispatcher's drag with the mouse; the price is there before the drop."""
     before = plan_of(page)
     stop, route = move_that_fits(page)
     own = next(r for r, stops in enumerate(before["routes"]) if stop in stops)
     page.get_by_role("tab", name="Vehicles").click()
     page.locator(f".vehicle[data-route='{own}'] > button").click()
     row = page.locator(f".stop-row[data-id='{stop}']")
-    row.drag_to(page.locator(f".vehicle[data-route='{route}'] > button"))
+    there = page.locator(f".vehicle[data-route='{route}'] > button")
+    row.hover()
+    page.mouse.down()
+    there.hover()
+    there.hover()
+    expect(page.locator("#chip")).to_contain_text(f"Vehicle {route + 1}")
+    page.mouse.up()
     until(page, "v => clusterfirst.state.plan.version > v", before["version"])
 
 
@@ -174,6 +182,9 @@ def look_at_a_stop(page: Page) -> None:
     expect(page.locator("#view")).to_contain_text("Stop S17")
     expect(page.locator("#offers")).to_contain_text("A new vehicle")
     picture(page, "service-why")
+    page.get_by_label("Price a new order at").fill("S20")  # a place by its name
+    page.keyboard.press("Enter")
+    expect(page.locator("#view")).to_contain_text("A new order at")
 
 
 def quote_an_order(page: Page) -> None:
@@ -194,7 +205,7 @@ def quote_an_order(page: Page) -> None:
     after = wait_done(page)
     assert after["customers"] == before["customers"] + 1
     page.get_by_role("tab", name="Why").click()  # and without a mouse
-    page.get_by_label("Or type a place").fill("51.05, 3.72")
+    page.get_by_label("Price a new order at").fill("51.05, 3.72")
     page.keyboard.press("Enter")
     expect(page.locator("#offers")).to_contain_text("Take")
 
@@ -266,6 +277,66 @@ def test_a_phone_shows_everything(
     context.close()
 
 
+def test_a_file_falls_anywhere(page: Page) -> None:
+    """Beside the field for it, too: the browser must not leave the page for it."""
+    onto_the_map = DROP.replace('".drop"', '"#map-side"')
+    page.evaluate(onto_the_map, ["today.csv", table(20)])
+    page.get_by_label("Capacity").fill("40")
+    expect(page.locator("#checked")).to_contain_text("20 orders")
+    expect(page.locator("#welcome")).to_be_hidden()
+
+
+def test_a_spreadsheet_is_dropped(page: Page, service: Service) -> None:
+    """XLSX as Excel writes it, through the same field."""
+    plan = service.client.get("/v1/plans").json()["plans"][0]["id"]
+    book = service.client.get(f"/v1/plans/{plan}/export.xlsx").content
+    page.locator("#file").set_input_files(
+        {"name": "orders.xlsx", "mimeType": "", "buffer": sheet_of(book)}
+    )
+    page.get_by_label("Capacity").fill("1000")
+    expect(page.locator("#checked")).to_contain_text("2 orders")
+
+
+def sheet_of(book: bytes) -> bytes:
+    """Two orders in the first sheet of a workbook that we wrote."""
+    openpyxl = pytest.importorskip("openpyxl")
+    found = openpyxl.load_workbook(io.BytesIO(book))
+    sheet = found.create_sheet("orders", 0)
+    for row in (
+        ("id", "lat", "lon", "demand"),
+        ("depot", 51.05, 3.72, 0),
+        ("a", 51.06, 3.73, 2),
+        ("b", 51.01, 3.73, 3),
+    ):
+        sheet.append(row)
+    out = io.BytesIO()
+    found.save(out)
+    return out.getvalue()
+
+
+def test_colours_and_focus_stay(page: Page) -> None:
+    """Stops keep their colour when routes get other numbers; lists keep the focus."""
+    start_plan(page)
+    expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
+    plan = wait_done(page)
+    dot = "document.querySelector('.vehicle').style.getPropertyValue('--route')"
+    before = page.evaluate(dot)
+    turned = {**plan, "routes": plan["routes"][1:] + plan["routes"][:1]}
+    page.evaluate("plan => clusterfirst.map.setRoutes(plan.routes)", turned)
+    page.get_by_role("tab", name="Stops").click()
+    page.get_by_role("tab", name="Vehicles").click()
+    assert page.evaluate(dot) != before
+    page.evaluate("plan => clusterfirst.map.setRoutes(plan.routes)", plan)
+    page.get_by_role("tab", name="Stops").click()
+    page.get_by_role("tab", name="Vehicles").click()
+    assert page.evaluate(dot) == before
+    expect(page.locator(".vehicle").first).to_contain_text("min")
+    card = page.locator(".vehicle > button").nth(1)
+    card.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".vehicle > button").nth(1)).to_be_focused()
+
+
 def test_the_keyboard_is_enough(page: Page) -> None:
     """Tabs by arrow keys, a stop moved by a button; every control has a name."""
     page.locator("td .link").first.focus()
@@ -311,3 +382,22 @@ def test_streets_lie_behind_the_routes(browser: Browser, tmp_path: Path) -> None
         context.close()
     finally:
         service.close()
+
+
+def test_a_late_answer_is_dropped(page: Page) -> None:
+    """Prices of a new order that come when another stop is open change nothing."""
+    start_plan(page, customers=30)
+    wait_done(page)
+    asked: list[Route] = []
+    page.route("**/quote", asked.append)  # answered when we say so
+    page.get_by_role("tab", name="Why").click()
+    page.get_by_label("Price a new order at").fill("51.05, 3.72")
+    page.keyboard.press("Enter")
+    until(page, "() => clusterfirst.state.quote !== null")
+    page.get_by_role("tab", name="Stops").click()
+    page.get_by_role("button", name="S17", exact=True).click()
+    expect(page.locator("#view")).to_contain_text("Stop S17")
+    with page.expect_response("**/quote"):
+        asked[0].continue_()
+    expect(page.locator("#view")).to_contain_text("Stop S17")
+    assert page.evaluate("clusterfirst.state.quote") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -72,6 +73,7 @@ def serve(
     from clusterfirst.service.settings import (
         ServiceLimits,
         ServiceSettings,
+        listening,
         read_token,
         require_guarded,
     )
@@ -90,18 +92,20 @@ def serve(
     if where == "ray":
         join_cluster(count)
     # Two services would each run again what the other has under way.
-    with locked(data):
+    with locked(data), listening(host, port) as ear:
         app = create_app(ServiceSettings(data, count, token, limits, shown, where))
-        say(f"clusterfirst: http://{host}:{port}/ with {count} workers; Ctrl-C ends it")
-        uvicorn.run(
+        port = ear.getsockname()[1]
+        at = f"[{host}]" if ":" in host else host
+        say(f"clusterfirst: http://{at}:{port}/ with {count} workers; Ctrl-C ends it")
+        config = uvicorn.Config(
             app,
-            host=host,
-            port=port,
             log_level="warning",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
         )
+        with suppress(KeyboardInterrupt):  # to be told to end is how a service ends
+            uvicorn.Server(config).run(sockets=[ear])
     return 0
 
 

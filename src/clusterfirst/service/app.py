@@ -41,6 +41,7 @@ def create_app(settings: ServiceSettings) -> Guard:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         store = Store(settings.data)
         app.state.plans = plans = Plans(settings, store)
+        app.state.drawing = asyncio.Lock()
         app.state.lessons = teacher = lessons.Lessons(store, plans.learned)
         forgetting = asyncio.create_task(_forget(store, settings.limits.days))
         yield

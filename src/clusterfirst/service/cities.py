@@ -18,7 +18,7 @@ from clusterfirst.problem.errors import Problem
 from clusterfirst.service import schemas
 from clusterfirst.service.inputs import CSV, query_figures, through_file
 from clusterfirst.service.problems import Refusal
-from clusterfirst.service.requests import plans_of, read_body
+from clusterfirst.service.requests import key_of, plans_of, read_body
 from clusterfirst.service.store import Store
 
 router = APIRouter(prefix="/v1/cities", tags=["cities"])
@@ -69,6 +69,7 @@ async def create(request: Request) -> JSONResponse:
     """
     plans = plans_of(request)
     body = await read_body(request, (CSV,))
+    key = key_of(request, body)
 
     def write_down() -> dict[str, Any]:
         query = dict(body.query)
@@ -80,9 +81,8 @@ async def create(request: Request) -> JSONResponse:
         )
         city = city.replace(name=name[:200], **figures)
         defaults = json.dumps({"capacity": city.capacity, "vehicles": city.vehicles})
-        made = plans.store.add_city(
-            city.name, city.ids[0], defaults, format_locations(city)
-        )
+        rows = (city.name, city.ids[0], defaults, format_locations(city))
+        made = plans.once(key, lambda: plans.store.add_city(*rows, key))
         return _shown(made, city, 0)
 
     document = await run_in_threadpool(write_down)

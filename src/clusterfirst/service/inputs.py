@@ -17,7 +17,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from clusterfirst.files import read_instance, read_locations
+from clusterfirst.files.csv_files import parse_orders
 from clusterfirst.files.json_files import Checker, instance_of, parse_json
 from clusterfirst.files.source import Limits, check_title, plain_number
 from clusterfirst.files.tables import ALIASES, format_table, parse_table, table_text
@@ -27,6 +30,7 @@ from clusterfirst.problem.errors import (
     InputError,
     InputWarning,
     Problem,
+    quote,
 )
 from clusterfirst.problem.instance import Instance
 from clusterfirst.service.problems import Refusal
@@ -233,12 +237,44 @@ def _city_in_table(text: str, depot: str, limits: Limits) -> tuple[City, str]:
     names = table.column("id")
     home = next((n for n in names if n.lower() == "depot"), names[0] if names else "")
     depot = depot or home
-    city = through_file(
-        text.encode(), ".csv", lambda path: read_locations(path, depot, limits)
-    )
     lines = text.split("\n")
-    lines[table.lines()[names.index(depot)] - 1] = ""
-    return city, "\n".join(lines)
+    if depot in names:
+        lines[table.lines()[names.index(depot)] - 1] = ""
+    orders = "\n".join(lines)
+    try:
+        city = through_file(
+            text.encode(), ".csv", lambda path: read_locations(path, depot, limits)
+        )
+    except InputError as error:
+        raise InputError([*error.problems, *_of_orders(orders, names, error)]) from None
+    return city, orders
+
+
+def _of_orders(text: str, names: list[str], known: InputError) -> list[Problem]:
+    """What else is wrong with the orders of a table whose places are wrong."""
+    known_as = {(problem.code, problem.where) for problem in known.problems}
+    home = max(names, key=len) + "'"  # a name that no order has
+    ids = (home, *dict.fromkeys(name for name in names if name))
+    city = City(np.arange(2.0 * len(ids)).reshape(-1, 2), ids=ids)
+    try:
+        parse_orders(text, city)
+    except InputError as error:
+        return [p for p in error.problems if (p.code, p.where) not in known_as]
+    return []
+
+
+def lines_of(body: Body, limits: ServiceLimits) -> dict[str, int]:
+    """The line of each order of a table, for problems that name the order alone."""
+    if body.kind == JSON:
+        return {}
+    try:
+        text = through_file(
+            body.content, SUFFIX[body.kind], lambda p: table_text(p, limits.of_files)
+        )
+        table = parse_table(text, [("id",)])
+    except InputError:
+        return {}
+    return dict(zip(map(quote, table.column("id")), table.lines(), strict=True))
 
 
 def _carried(columns: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -31,7 +30,6 @@ from clusterfirst.service.requests import (
     preferred_wait,
     read_body,
 )
-from clusterfirst.service.store import digest
 from clusterfirst.service.worker_pool import Live
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
@@ -55,27 +53,14 @@ async def ask(request: Request) -> Response:
     """
     plans = plans_of(request)
     body = await read_body(request, (JSON, CSV, XLSX))
-    key = key_of(request)
+    key = key_of(request, body)
     plans.pool.require_room()
-    words = repr(sorted(body.query.items())).encode()
-    known = None if key is None else (key, digest(body.content + words))
 
-    def write_down() -> str | Live:
-        if known is not None:
-            repeated = plans.find_repeated(*known)
-            if repeated is not None:
-                return repeated
+    def write_down() -> Live:
         wish = read_wish(body, plans.limits, finder(plans.store))
-        try:
-            return plans.ask(wish, key=known)
-        except sqlite3.IntegrityError:  # the same request came twice at once
-            assert known is not None
-            repeated = plans.find_repeated(*known)
-            assert repeated is not None
-            return repeated
+        return plans.ask(wish, key=key)
 
-    asked = await run_in_threadpool(write_down)
-    return await _answer(request, asked)
+    return await _answer(request, await run_in_threadpool(plans.once, key, write_down))
 
 
 async def _answer(request: Request, asked: str | Live) -> Response:
@@ -169,9 +154,17 @@ async def _events(plans: Plans, plan: str) -> AsyncIterator[str]:
 )
 async def export(plan: str, suffix: str, request: Request) -> Response:
     """The routes as a file."""
-    content, media = await run_in_threadpool(plans_of(request).export, plan, suffix)
+    plans = plans_of(request)
+    async with _drawing(request):
+        content, media = await run_in_threadpool(plans.export, plan, suffix)
     name = f'attachment; filename="plan-{plan[:8]}.{suffix}"'
     return Response(content, media_type=media, headers={"Content-Disposition": name})
+
+
+def _drawing(request: Request) -> asyncio.Lock:
+    """One file at a time: pictures take seconds, and plans come first."""
+    found: asyncio.Lock = request.app.state.drawing
+    return found
 
 
 @router.post(
@@ -181,7 +174,8 @@ async def export(plan: str, suffix: str, request: Request) -> Response:
 )
 async def move(plan: str, request: Request) -> JSONResponse:
     """What moving a customer to another route would cost; with `apply` a new plan."""
-    document = document_of(await read_body(request), {"customer", "route", "apply"})
+    body = await read_body(request)
+    document = document_of(body, {"customer", "route", "apply"})
     check = Checker()
     customer = check.text(document.get("customer"), "customer")
     route = document.get("route")
@@ -190,9 +184,9 @@ async def move(plan: str, request: Request) -> JSONResponse:
     if not isinstance(apply, bool):
         check.complain("E306", "apply", rule="true or false is needed")
     check.stop_if_wrong()
-    plans = plans_of(request)
+    plans, key = plans_of(request), key_of(request, body)
     return JSONResponse(
-        await run_in_threadpool(plans.move, plan, customer, number, apply)
+        await run_in_threadpool(plans.move, plan, customer, number, apply, key)
     )
 
 
@@ -205,6 +199,7 @@ async def replan(plan: str, request: Request) -> Response:
     """Plan again with orders added, removed or changed, from these routes."""
     plans = plans_of(request)
     body: Body = await read_body(request)
+    key = key_of(request, body)
     plans.pool.require_room()
 
     def write_down() -> Live:
@@ -212,9 +207,9 @@ async def replan(plan: str, request: Request) -> Response:
         old, solution = plans.solution(row)
         changes = read_changes(body, old, plans.limits)
         start = changes.routes(old, solution)
-        return plans.ask(changes.wish, parent=row, start=start)
+        return plans.ask(changes.wish, key=key, parent=row, start=start)
 
-    return await _answer(request, await run_in_threadpool(write_down))
+    return await _answer(request, await run_in_threadpool(plans.once, key, write_down))
 
 
 @router.post(

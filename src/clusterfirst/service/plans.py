@@ -8,13 +8,14 @@ edit the same plan do not overwrite each other.
 from __future__ import annotations
 
 import json
+import sqlite3
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from clusterfirst.files import instance_document, write_solution
 from clusterfirst.files.by_suffix import SOLUTION_SUFFIXES
@@ -43,7 +44,7 @@ from clusterfirst.service.moves import (
 from clusterfirst.service.problems import Refusal, unknown_plan
 from clusterfirst.service.replan import with_changes
 from clusterfirst.service.settings import BASEMAP, ServiceSettings
-from clusterfirst.service.store import PlanRow, Store, digest, new_id
+from clusterfirst.service.store import Key, PlanRow, Store, digest, new_id
 from clusterfirst.service.worker import Look, Task
 from clusterfirst.service.worker_pool import Live, WorkerPool
 from clusterfirst.solving.explaining.customer import why
@@ -62,6 +63,7 @@ MEDIA_TYPES = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 KEPT = 64  # instances in memory
+Made = TypeVar("Made")
 QUOTE_KEYS = {"lat", "lon", "x", "y", "demand"}
 MODEL = "general"  # asked for the stages of a plan
 FORMATS = [f for f in MEDIA_TYPES if Path(f".x.{f}").suffix in SOLUTION_SUFFIXES]
@@ -119,21 +121,33 @@ class Plans:
 
     # --- asking -------------------------------------------------------------------
 
-    def find_repeated(self, key: str, body: str) -> str | None:
-        """The plan that the same request made before, if its key was used."""
-        used = self.store.plan_of_key(key)
-        if used is None:
-            return None
-        if used[0] != body:
-            rule = "this key was used with another body; take a new one"
+    def once(self, key: Key | None, make: Callable[[], Made]) -> Made | str:
+        """Make a plan or a city; a key that was used gives what it made before."""
+        if key is None:
+            return make()
+        found = self._made_before(key)
+        if found is not None:
+            return found
+        try:
+            return make()
+        except sqlite3.IntegrityError:  # the same request came twice at once
+            found = self._made_before(key)
+            if found is None:
+                raise
+            return found
+
+    def _made_before(self, key: Key) -> str | None:
+        used = self.store.made_with(key[0])
+        if used is not None and used[0] != key[1]:
+            rule = "this key was used with another request; take a new one"
             raise Refusal(Problem("E508", "Idempotency-Key", rule=rule))
-        return used[1]
+        return None if used is None else used[1]
 
     def ask(
         self,
         wish: Wish,
         *,
-        key: tuple[str, str] | None = None,
+        key: Key | None = None,
         parent: PlanRow | None = None,
         start: Sequence[Sequence[int]] | None = None,
     ) -> Live:
@@ -231,7 +245,12 @@ class Plans:
     # --- changing -----------------------------------------------------------------
 
     def move(
-        self, plan: str, customer: str, route: int | None, apply: bool
+        self,
+        plan: str,
+        customer: str,
+        route: int | None,
+        apply: bool,
+        key: Key | None = None,
     ) -> dict[str, Any]:
         """The price of a customer on another route (None: one of its own).
 
@@ -252,7 +271,10 @@ class Plans:
         if apply:
             if not after.feasible:
                 raise InputError(after.violations)
-            answer["plan"] = self._changed(row, instance, moved, answer)
+            made = self.once(
+                key, lambda: self._changed(row, instance, moved, answer, key)
+            )
+            answer["plan"] = self.document(made)
         return answer
 
     def _changed(
@@ -261,8 +283,9 @@ class Plans:
         instance: Instance,
         solution: Solution,
         move: dict[str, Any],
-    ) -> dict[str, Any]:
-        """Another plan: this one with other routes."""
+        key: Key | None,
+    ) -> str:
+        """Another plan: this one with other routes; its id."""
         request = {**row.request, "move": {k: move[k] for k in ("customer", "route")}}
         child, document = self._row(instance, request, "moved", row.id)
         status = (
@@ -274,8 +297,8 @@ class Plans:
             "status": status.strip(),
         }
         done = _after(child, row, "moved", answer)
-        self.store.add_plan(done, document)
-        return self.document(done.id)
+        self.store.add_plan(done, document, key)
+        return done.id
 
     def explanation(self, plan: str, customer: str) -> dict[str, Any]:
         """Why a customer is where it is: the price of every other vehicle."""

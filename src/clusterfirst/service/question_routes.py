@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,7 +14,7 @@ from starlette.responses import JSONResponse
 from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
 from clusterfirst.files.json_files import instance_document, instance_of, parse_json
 from clusterfirst.files.solutions import solution_of
-from clusterfirst.problem.errors import ClusterfirstError
+from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
@@ -21,12 +23,14 @@ from clusterfirst.service.inputs import (
     JSON,
     XLSX,
     document_of,
+    lines_of,
     model_names,
     read_text_of,
     read_wish,
     solve_options,
 )
-from clusterfirst.service.plans import FORMATS
+from clusterfirst.service.plans import FORMATS, Plans
+from clusterfirst.service.problems import status_of
 from clusterfirst.service.requests import plans_of, read_body
 from clusterfirst.service.store import new_id
 from clusterfirst.service.vroom import read_vroom, vroom_answer, vroom_error
@@ -48,16 +52,19 @@ async def validate(request: Request) -> dict[str, Any]:
     plans = plans_of(request)
     body = await read_body(request, (JSON, CSV, XLSX))
 
+    def shown(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+        return _with_lines(problems, lines_of(body, plans.limits) if problems else {})
+
     def look() -> dict[str, Any]:
         try:
             wish = read_wish(body, plans.limits, finder(plans.store))
             problems = wish.instance.infeasibility()
         except ClusterfirstError as error:
-            return {"valid": False, "problems": _shown(error)}
+            return {"valid": False, "problems": shown(error.problems)}
         found = wish.instance
         return {
             "valid": not problems,
-            "problems": [problem.as_dict() for problem in problems],
+            "problems": shown(problems),
             "warnings": list(wish.warnings),
             "customers": found.num_customers,
             "capacity": found.capacity,
@@ -70,8 +77,21 @@ async def validate(request: Request) -> dict[str, Any]:
     return await run_in_threadpool(look)
 
 
-def _shown(error: ClusterfirstError) -> list[dict[str, str]]:
-    return [problem.as_dict() for problem in error.problems[:1000]]
+def _with_lines(
+    problems: Sequence[Problem], lines: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Problems in the order of the table, each with its line where it has one."""
+    found: list[dict[str, Any]] = []
+    for problem in problems[:1000]:
+        one: dict[str, Any] = problem.as_dict()
+        own = re.match(r"line (\d+)", problem.where)
+        named = re.match(r"(?:customer|order) (.+)", one["where"])
+        if own:
+            one["line"] = int(own[1])
+        elif named and named[1] in lines:
+            one["line"] = lines[named[1]]
+        found.append(one)
+    return sorted(found, key=lambda one: one.get("line", 0))
 
 
 @router.post(
@@ -112,28 +132,47 @@ async def check(request: Request) -> dict[str, Any]:
 async def vroom(request: Request) -> JSONResponse:
     """The CVRPs among VROOM's problems, in VROOM's format and with its error codes."""
     plans = plans_of(request)
-    body = await read_body(request)
-    plans.pool.require_room()
     try:
+        body = await read_body(request)
+        plans.pool.require_room()
         parsed = await run_in_threadpool(parse_json, read_text_of(body.content))
         problem = await run_in_threadpool(read_vroom, parsed, plans.limits.customers)
-        problem.instance.require_feasible()
         limit = problem.seconds or default_time_limit(problem.instance.num_customers)
         options = solve_options({"time_limit": limit}, plans.limits)
     except ClusterfirstError as error:
-        status = 413 if error.problems[0].code == "E401" else 400
-        return JSONResponse(vroom_error(error), status)
+        return _vroom_refusal(error)
     begin = time.monotonic()
-    live = Live(new_id(), Task(problem.instance, options), limit, saved=False)
-    plans.pool.submit(live)
-    await live.wait(limit + 60.0)
-    if not live.answer.get("routes") and problem.jobs:
-        found = live.answer.get("problems") or [{"message": "no answer in time"}]
+    answer: dict[str, Any] = {}
+    if not problem.instance.infeasibility():
+        answer = await _planned(plans, Task(problem.instance, options), limit)
+    if answer.get("routes") is None:  # not all fit, or none was found: some may stay
+        answer = await _planned(plans, Task(problem.relaxed, options), limit)
+    if answer.get("routes") is None:
+        found = answer.get("problems") or [{"message": "no answer in time"}]
         return JSONResponse({"code": 1, "error": found[0]["message"]}, 500)
     at = {name: row for row, name in enumerate(problem.instance.ids)}
-    routes = [[at[c] for c in route] for route in live.answer["routes"]]
+    routes = [[at[c] for c in route] for route in answer["routes"]]
     spent = round(1000 * (time.monotonic() - begin))
     return JSONResponse(vroom_answer(problem, Solution(routes), spent))
+
+
+async def _planned(plans: Plans, task: Task, limit: float) -> dict[str, Any]:
+    """The answer of a worker that nobody keeps."""
+    live = Live(new_id(), task, limit, saved=False)
+    plans.pool.submit(live)
+    await live.wait(limit + 60.0)
+    if not live.over:
+        await run_in_threadpool(plans.pool.stop, live)
+    return live.answer
+
+
+def _vroom_refusal(error: ClusterfirstError) -> JSONResponse:
+    """What vroom-express answers with: 400, but for what is too large or too much."""
+    status = status_of(error.problems)
+    headers = getattr(error, "headers", None)
+    return JSONResponse(
+        vroom_error(error), status if status in (413, 429) else 400, headers
+    )
 
 
 @router.get("/limits", responses=schemas.answers(200))

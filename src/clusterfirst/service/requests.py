@@ -13,7 +13,7 @@ from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.service.inputs import JSON, Body
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.problems import Refusal
-from clusterfirst.service.store import new_id
+from clusterfirst.service.store import Key, digest, new_id
 from clusterfirst.service.worker import Question
 from clusterfirst.service.worker_pool import Live, WorkerPool
 
@@ -63,13 +63,16 @@ def preferred_wait(request: Request) -> float:
     return min(float(match[1]), MOST_WAIT) if match else 0.0
 
 
-def key_of(request: Request) -> str | None:
-    """The Idempotency-Key, if there is a sensible one."""
+def key_of(request: Request, body: Body) -> Key | None:
+    """The Idempotency-Key with what this request is known by, if there is one."""
     key = request.headers.get("idempotency-key")
-    if key is not None and not (1 <= len(key) <= 200 and key.isprintable()):
+    if key is None:
+        return None
+    if not (1 <= len(key) <= 200 and key.isprintable()):
         rule = "1 to 200 printable characters are needed"
         raise Refusal(Problem("E404", "Idempotency-Key", rule=rule))
-    return key
+    where = f"{request.url.path} {sorted(body.query.items())} "
+    return key, digest(where.encode() + body.content)
 
 
 async def answer_of(

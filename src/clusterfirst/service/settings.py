@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import socket
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,19 @@ class ServiceLimits:
     queue: int = 100  # plans that wait for a worker
     days: float = 30.0  # for which a plan is kept
     learn_hours: float = 24.0  # of one city's lesson
+
+    def __post_init__(self) -> None:
+        options = {
+            "--max-bytes": self.body_bytes,
+            "--max-customers": self.customers,
+            "--max-seconds": self.seconds,
+            "--max-queue": self.queue,
+            "--keep-days": self.days,
+        }
+        for name, value in options.items():
+            if not 0 < value < math.inf:
+                rule = "a number above 0 is needed"
+                raise InputError(Problem("E404", name, f"{value:g}", rule))
 
     def as_dict(self) -> dict[str, Any]:
         """The limits for `GET /v1/limits`."""
@@ -65,3 +80,17 @@ def require_guarded(host: str, token: str | None) -> None:
     if host not in ("127.0.0.1", "localhost", "::1") and token is None:
         rule = "other machines could reach it: --token-file FILE is needed"
         raise InputError(Problem("E507", "--host", host, rule))
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at an address, before anything else is started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        ear = socket.create_server((host, port), family=family)
+    except OSError as error:
+        rule = f"it cannot listen there: {error.strerror}"
+        got = f"{host} port {port}"
+        raise InputError(Problem("E512", "--host and --port", got, rule)) from error
+    # Otherwise answers wait 40 ms for the client to say that it got their heads.
+    ear.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return ear

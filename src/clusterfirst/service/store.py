@@ -73,7 +73,15 @@ MIGRATIONS = (
         line TEXT NOT NULL
     );
     """,
+    """
+    CREATE TABLE used_keys (
+        key TEXT PRIMARY KEY, body TEXT NOT NULL, made TEXT NOT NULL
+    );
+    INSERT INTO used_keys SELECT key, body, plan FROM keys;
+    DROP TABLE keys;
+    """,
 )
+Key = tuple[str, str]  # an Idempotency-Key, and what the whole request is known by
 
 
 @dataclass(frozen=True)
@@ -187,9 +195,7 @@ class Store:
 
     # --- plans --------------------------------------------------------------------
 
-    def add_plan(
-        self, plan: PlanRow, document: str, key: tuple[str, str] | None = None
-    ) -> None:
+    def add_plan(self, plan: PlanRow, document: str, key: Key | None = None) -> None:
         """Write a plan with its instance and the key under which it was asked for."""
         with self._writing() as db:
             db.execute(
@@ -212,8 +218,7 @@ class Store:
                     json.dumps(plan.answer) if plan.answer else None,
                 ),
             )
-            if key is not None:
-                db.execute("INSERT INTO keys VALUES (?, ?, ?)", (*key, plan.id))
+            _use_key(db, key, plan.id)
 
     def finish_plan(self, plan: str, status: str, answer: dict[str, Any]) -> None:
         """Write the answer; one that is there already stays."""
@@ -250,9 +255,9 @@ class Store:
         rows = self._rows("SELECT document FROM instances WHERE hash = ?", digest)
         return str(rows[0][0])
 
-    def plan_of_key(self, key: str) -> tuple[str, str] | None:
-        """The body's hash and the plan that a key was used for."""
-        rows = self._rows("SELECT body, plan FROM keys WHERE key = ?", key)
+    def made_with(self, key: str) -> tuple[str, str] | None:
+        """The request that a key was used for, and the plan or city it made."""
+        rows = self._rows("SELECT body, made FROM used_keys WHERE key = ?", key)
         return (rows[0][0], rows[0][1]) if rows else None
 
     def forget(self, days: float) -> int:
@@ -265,11 +270,22 @@ class Store:
             db.execute(
                 "DELETE FROM instances WHERE hash NOT IN (SELECT instance FROM plans)"
             )
+            db.execute(
+                "DELETE FROM used_keys WHERE made NOT IN "
+                "(SELECT id FROM plans UNION ALL SELECT id FROM cities)"
+            )
         return gone
 
     # --- cities -------------------------------------------------------------------
 
-    def add_city(self, name: str, depot: str, defaults: str, locations: str) -> str:
+    def add_city(
+        self,
+        name: str,
+        depot: str,
+        defaults: str,
+        locations: str,
+        key: Key | None = None,
+    ) -> str:
         """Write a city; return its id."""
         city = new_id()
         with self._writing() as db:
@@ -277,6 +293,7 @@ class Store:
                 "INSERT INTO cities VALUES (?, ?, ?, ?, ?, ?)",
                 (city, time.time(), name, depot, defaults, locations),
             )
+            _use_key(db, key, city)
         return city
 
     def city(self, city: str) -> tuple[str, str, str, str] | None:
@@ -333,6 +350,11 @@ _COLUMNS = (
     "id, created, name, origin, parent, version, instance, request, status, "
     "finished, answer"
 )
+
+
+def _use_key(db: sqlite3.Connection, key: Key | None, made: str) -> None:
+    if key is not None:
+        db.execute("INSERT INTO used_keys VALUES (?, ?, ?)", (*key, made))
 
 
 def _plan(row: tuple[Any, ...]) -> PlanRow:

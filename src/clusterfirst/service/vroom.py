@@ -1,9 +1,9 @@
 """The part of VROOM's JSON that is a CVRP: read, and answered in VROOM's format.
 
-One depot (every vehicle starts and ends there), one capacity, deliveries of one kind,
-a matrix of durations or coordinates. The rest is refused with VROOM's code 2 and a
-sentence, never ignored. Without a matrix lengths are great circles, and durations
-those at `SPEED`.
+One depot (every vehicle starts and ends there), one capacity, deliveries of one kind or
+of none, seconds of service, a matrix of durations or coordinates. The rest is refused
+with VROOM's code 2 and a sentence, never ignored; jobs that do not fit are unassigned.
+Without a matrix lengths are great circles, and durations those at `SPEED`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.files.json_files import Checker
+from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 
-INTERNAL_ERROR, INPUT_ERROR, ROUTING_ERROR = 1, 2, 3
+INTERNAL_ERROR, INPUT_ERROR, TOO_LARGE = 1, 2, 4  # the last is of vroom-express
+CODES = {"E401": TOO_LARGE, "E501": TOO_LARGE, "E505": INTERNAL_ERROR}
 SPEED = 10.0  # metres per second along the great circle
 KEYS = {"jobs", "vehicles", "matrices", "options"}
 JOB_KEYS = {"id", "description", "location", "location_index", "delivery", "amount"}
+JOB_KEYS |= {"service"}
 VEHICLE_KEYS = {
     "id",
     "description",
@@ -46,28 +50,39 @@ class VroomProblem:
     too_large: tuple[Mapping[str, Any], ...]  # jobs that fit into no vehicle
     seconds: float | None  # options.l
 
+    @property
+    def relaxed(self) -> Instance:
+        """The same where jobs may stay behind: what VROOM always plans."""
+        size = float(self.instance.capacity)
+        fleet = Fleet.of_one_kind(size, len(self.vehicles))
+        asked = Constraints(fleet, allow_unserved=True)
+        return self.instance.replace(constraints=asked)
+
 
 def read_vroom(parsed: Any, most_customers: int) -> VroomProblem:
     """The instance in a request, or an InputError in sentences."""
     check = Checker()
-    document = check.mapping(parsed, "the body", KEYS)
+    document = _row(check, parsed, "the body", KEYS)
     jobs = check.items(document.get("jobs"), "jobs")
     vehicles = check.items(document.get("vehicles"), "vehicles")
     if len(jobs) > most_customers:
         rule = f"the limit is {most_customers}"
         check.complain("E401", "jobs", str(len(jobs)), rule)
     check.stop_if_wrong()
-    jobs = [check.mapping(j, f"jobs[{i}]", JOB_KEYS) for i, j in enumerate(jobs)]
+    jobs = [_row(check, j, f"jobs[{i}]", JOB_KEYS) for i, j in enumerate(jobs)]
     vehicles = [
-        check.mapping(v, f"vehicles[{i}]", VEHICLE_KEYS) for i, v in enumerate(vehicles)
+        _row(check, v, f"vehicles[{i}]", VEHICLE_KEYS) for i, v in enumerate(vehicles)
     ]
     if not vehicles:
         check.complain("E306", "vehicles", "none", "must be at least one")
     check.stop_if_wrong()
     _check_ids(check, jobs, "jobs")
     _check_ids(check, vehicles, "vehicles")
-    capacity = _same(check, vehicles, "capacity", _capacity)
-    demands = [_amount(check, job, f"jobs[{i}]") for i, job in enumerate(jobs)]
+    goods = any("capacity" in vehicle for vehicle in vehicles)
+    capacity = _same(check, vehicles, "capacity", _capacity) if goods else 0.0
+    demands = [_amount(check, job, f"jobs[{i}]", goods) for i, job in enumerate(jobs)]
+    for i, job in enumerate(jobs):
+        check.whole(job.get("service", 0), f"jobs[{i}].service")
     check.stop_if_wrong()
     fitting = [i for i, d in enumerate(demands) if d <= capacity]
     kept = [jobs[i] for i in fitting]
@@ -92,6 +107,18 @@ def read_vroom(parsed: Any, most_customers: int) -> VroomProblem:
     return VroomProblem(instance, tuple(kept), tuple(vehicles), large, limit)
 
 
+def _row(check: Checker, given: Any, where: str, keys: set[str]) -> dict[str, Any]:
+    """An object; what VROOM knows and a CVRP does not is named."""
+    if isinstance(given, dict):
+        for key in sorted(set(given) - keys, key=str):
+            rule = (
+                f"this service plans without it; known here: {', '.join(sorted(keys))}"
+            )
+            check.complain("E307", where, key, rule)
+        given = {key: value for key, value in given.items() if key in keys}
+    return check.mapping(given, where, keys)
+
+
 def _check_ids(check: Checker, rows: list[dict[str, Any]], name: str) -> None:
     seen: set[int] = set()
     for i, row in enumerate(rows):
@@ -106,9 +133,13 @@ def _capacity(check: Checker, row: Mapping[str, Any], where: str) -> float:
     return _single(check, values, f"{where}.capacity")
 
 
-def _amount(check: Checker, row: Mapping[str, Any], where: str) -> float:
+def _amount(check: Checker, row: Mapping[str, Any], where: str, goods: bool) -> float:
     given = row.get("delivery", row.get("amount"))
     if given is None:
+        return 0.0
+    if not goods:
+        rule = "vehicles need a capacity where jobs have goods"
+        check.complain("E306", f"{where}.delivery", rule=rule)
         return 0.0
     return _single(check, check.items(given, f"{where}.delivery"), f"{where}.delivery")
 
@@ -228,7 +259,7 @@ def vroom_answer(
     problem: VroomProblem, solution: Solution, milliseconds: int
 ) -> dict[str, Any]:
     """The routes in VROOM's format; the judge has the last word on the cost."""
-    instance = problem.instance
+    instance = problem.relaxed
     verdict = judge(instance, solution)
     if not verdict.feasible:
         raise InputError(verdict.violations)
@@ -243,8 +274,10 @@ def vroom_answer(
     if instance.metric == "greatcircle":
         total["distance"] = sum(route["distance"] for route in routes)
     delivered = int(sum(verdict.loads))
+    left = [problem.jobs[row - 1] for row in verdict.unserved]
     unassigned = [
-        {"id": job["id"], "type": "job", **_place(job)} for job in problem.too_large
+        {"id": job["id"], "type": "job", **_place(job)}
+        for job in (*problem.too_large, *left)
     ]
     summary = {
         **total,
@@ -270,21 +303,23 @@ def _route(
     metres = legs * 1000 if instance.metric == "greatcircle" else None
     seconds = legs if metres is None else metres / SPEED
     clock = np.concatenate([[0.0], np.cumsum(seconds)])
+    jobs = [problem.jobs[row - 1] if row else None for row in stops]
+    works = [int(job.get("service", 0)) if job else 0 for job in jobs]
+    worked = np.concatenate([[0], np.cumsum(works)[:-1]])
     way = None if metres is None else np.concatenate([[0.0], np.cumsum(metres)])
     load = int(instance.demands[list(route)].sum())
     steps = []
-    for at, row in enumerate(stops):
-        job = problem.jobs[row - 1] if row else None
+    for at, (row, job) in enumerate(zip(stops, jobs, strict=True)):
         kind = "job" if job else ("start" if at == 0 else "end")
         load -= int(instance.demands[row])
         step: dict[str, Any] = {
             "type": kind,
             "load": [load],
-            "arrival": round(clock[at]),
+            "arrival": round(clock[at] + worked[at]),
         }
         step |= {
             "duration": round(clock[at]),
-            "service": 0,
+            "service": works[at],
             "setup": 0,
             "waiting_time": 0,
         }
@@ -301,7 +336,7 @@ def _route(
         "vehicle": vehicle["id"],
         "cost": round(clock[-1]),
         "duration": round(clock[-1]),
-        "service": 0,
+        "service": sum(works),
         "setup": 0,
         "waiting_time": 0,
         "priority": 0,
@@ -329,4 +364,5 @@ def _place(row: Mapping[str, Any], kind: str = "") -> dict[str, Any]:
 def vroom_error(error: ClusterfirstError) -> dict[str, Any]:
     """An error as vroom-express gives it."""
     first: Problem = error.problems[0]
-    return {"code": INPUT_ERROR, "error": str(first)}
+    code = CODES.get(first.code, INPUT_ERROR)
+    return {"code": code, "error": str(first)}

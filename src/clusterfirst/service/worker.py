@@ -12,12 +12,13 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clusterfirst.problem.errors import ClusterfirstError, Problem
+from clusterfirst.problem.errors import ClusterfirstError, InputWarning, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
 from clusterfirst.solving.child import pipe_to_parent
@@ -104,7 +105,7 @@ class _Search:
 
         if not isinstance(task, Task):
             try:
-                return "done", task.answer()
+                return "done", _answer_of(task)
             except ClusterfirstError as error:
                 return "failed", list(error.problems)
         self.began, self.sent, self.best, self.stopped = (
@@ -146,6 +147,15 @@ class _Search:
         return document | {"method": task.options.method, "status": status, "notes": []}
 
 
+def _answer_of(question: Question) -> dict[str, Any]:
+    """The answer, and the warnings that the command line would print."""
+    with warnings.catch_warnings(record=True) as odd:
+        warnings.simplefilter("always", InputWarning)
+        answer = question.answer()
+    said = [str(w.message) for w in odd if issubclass(w.category, InputWarning)]
+    return {**answer, "warnings": list(dict.fromkeys(said))}
+
+
 def main() -> None:
     """Warm up, then serve tasks until the pipe closes."""
     pipe = pipe_to_parent()
@@ -154,7 +164,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {STOP})
     from clusterfirst.solving.solver import warm_up
 
-    pipe.send(("ready", warm_up() + warm_up("neural")))
+    pipe.send(("ready", warm_up() + warm_up("neural") + warm_up(limited=True)))
     while True:
         try:
             task = pipe.recv()

@@ -10,9 +10,11 @@ const TABS = { orders: "Orders", vehicles: "Vehicles", stops: "Stops", why: "Why
 const VIEWS = { orders: views.ordersView, vehicles: views.vehiclesView, stops: views.stopsView, why: views.whyView, compare: views.compareView, export: views.exportView, curl: views.curlView };
 const XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
+const BETWEEN = 250; // milliseconds between two looks at a plan that gets better
+
 const state = {
   tab: "orders", plan: null, instance: null, orders: null, checked: null, fields: {}, cities: [], recent: [], limits: null,
-  selected: null, why: null, quote: null, compare: null, opened: new Set(), word: "", redo: [], journal,
+  speed: 30, selected: null, why: null, quote: null, compare: null, opened: new Set(), word: "", redo: [], journal,
   demand: new Map(), place: new Map(), running: null,
 };
 
@@ -30,7 +32,9 @@ function render() {
   $("stop").hidden = !state.running;
   $("undo").disabled = !state.plan?.parent || Boolean(state.running);
   $("redo").disabled = !state.redo.length || Boolean(state.running);
-  $("title").textContent = state.plan ? [state.plan.name, state.plan.version > 1 ? `version ${state.plan.version}` : "", state.plan.statement].filter(Boolean).join(" · ") : state.instance?.name ?? "";
+  $("welcome").hidden = Boolean(state.instance);
+  $("title").textContent = state.plan ? [state.plan.name, views.when(state.plan.created), state.plan.version > 1 ? `version ${state.plan.version}` : ""].filter(Boolean).join(" · ") : state.instance?.name ?? "";
+  $("title").title = state.plan?.statement ?? "";
   renderTabs();
   renderView();
   renderFigures();
@@ -57,16 +61,19 @@ function renderTabs() {
 
 function renderView() {
   const top = $("view").scrollTop;
-  const held = document.activeElement?.closest?.("#view") ? document.activeElement.name : "";
+  const held = document.activeElement?.closest?.("#view") && document.activeElement !== $("view") ? known(document.activeElement) : "";
   const caret = held && document.activeElement.selectionStart;
   if (state.tab !== state.shown) map.set({ hovered: null });
   $("view").replaceChildren(VIEWS[state.tab](state, act));
   $("view").scrollTop = state.tab === state.shown ? top : 0;
   state.shown = state.tab;
-  const again = held ? $("view").querySelector(`[name="${held}"]`) : null; // nobody loses the field they type in
-  again?.focus();
+  if (!held) return; // nobody loses the field they type in, or the place in a list
+  const again = [...$("view").querySelectorAll("input, select, button")].find((e) => known(e) === held);
+  (again ?? $("view")).focus({ preventScroll: Boolean(again) });
   if (typeof caret === "number") again?.setSelectionRange?.(caret, caret);
 }
+
+const known = (e) => e.name || e.id || e.dataset.id || e.dataset.key || e.ariaLabel || e.textContent;
 
 function renderFigures() {
   const { plan } = state;
@@ -200,16 +207,25 @@ const act = {
     state.tab = "vehicles";
     setPlan(plan);
     render();
-    let points = [];
+    let points = [], latest = null, timer = 0;
+    const show = () => {
+      timer = 0;
+      setPlan({ ...plan, ...latest, history: points, status: "running" });
+      render();
+    };
     try {
       await follow(`/v1/plans/${plan.id}/events`, (kind, data) => {
-        if (kind === "done") return setPlan(data);
+        if (kind === "done") {
+          clearTimeout(timer);
+          return setPlan(data);
+        }
         points = points.concat(data.points);
-        setPlan({ ...plan, ...data, history: points, status: "running" });
-        render();
+        timer ||= setTimeout(show, latest ? BETWEEN : 0);
+        latest = data;
         return undefined;
       });
     } finally {
+      clearTimeout(timer);
       state.running = null;
     }
     if (state.plan.status === "failed") tell(state.plan.problems[0].message);
@@ -252,8 +268,10 @@ const act = {
     map.set({ selected: id, fresh: null });
     map.centre(id);
     if (state.plan && !state.running && state.place.has(id)) {
-      state.why = await call("GET", `/v1/plans/${state.plan.id}/explain/${encodeURIComponent(id)}`);
-      state.tab = "why";
+      const { plan } = state;
+      const why = await call("GET", `/v1/plans/${plan.id}/explain/${encodeURIComponent(id)}`);
+      if (state.selected !== id || state.plan !== plan) return;
+      Object.assign(state, { why, tab: "why" });
     }
     render();
   }),
@@ -264,6 +282,11 @@ const act = {
     showChip(`${id} · ${at ? `${views.vehicle(state, at[0])}, stop ${at[1] + 1}` : "not planned"} · demand ${state.demand.get(id)}`, event);
   },
   hover(r) { map.set({ hovered: r }); },
+  speed(value) {
+    if (!(Number(value) > 0)) return;
+    state.speed = Number(value);
+    render();
+  },
   toggle(r) {
     state.opened.has(r) ? state.opened.delete(r) : state.opened.add(r);
     render();
@@ -316,17 +339,22 @@ const act = {
   }),
   place: guarded(async (text) => { // for those without a mouse: "lat, lon", "x, y", or a place that is known by name
     const words = text.split(/[,;\s]+/).map(Number);
-    const known = map.places[map.index?.get(text.trim())];
-    if (known) return act.ground(known.at);
-    if (words.length !== 2 || words.some(Number.isNaN)) throw new Problem({ detail: `${text} is neither two numbers nor a stop of this plan` });
+    const stop = map.places[map.index?.get(text.trim())];
+    if (stop) return act.ground(stop.at);
+    const { city } = state.fields;
+    if (city && state.addresses?.city !== city) state.addresses = { city, ...await call("GET", `/v1/cities/${city}/locations`, { quiet: true }) };
+    const address = city && state.addresses.locations.find((p) => p.id === text.trim());
+    if (address) return act.ground(map.degrees ? L.latLng(address.lat, address.lon) : L.latLng(address.y, address.x));
+    if (words.length !== 2 || words.some(Number.isNaN)) throw new Problem({ detail: `${text} is neither two numbers nor a place of this plan or its city` });
     const at = map.degrees ? L.latLng(words[0], words[1]) : L.latLng(words[1], words[0]);
     map.map.panTo(at);
     return act.ground(at);
   }),
   quote: guarded(async () => {
-    const { at, demand } = state.quote;
-    const answer = await call("POST", `/v1/plans/${state.plan.id}/quote`, { body: { ...at, demand: Number(demand) } });
-    state.quote.offers = answer.offers;
+    const { quote } = state;
+    const answer = await call("POST", `/v1/plans/${state.plan.id}/quote`, { body: { ...quote.at, demand: Number(quote.demand) } });
+    if (state.quote !== quote) return; // another stop or plan was opened meanwhile
+    quote.offers = answer.offers;
     render();
     tell("Prices of the new order");
   }),
@@ -342,7 +370,10 @@ const act = {
   }),
 
   compare: guarded(async (id) => {
-    state.compare = id ? difference(state.plan, await call("GET", `/v1/plans/${id}`)) : null;
+    const { plan } = state;
+    const other = id ? await call("GET", `/v1/plans/${id}`) : null;
+    if (state.plan !== plan) return;
+    state.compare = other && difference(plan, other);
     map.set({ moved: new Set(state.compare?.moved.map((m) => m.id)) });
     render();
   }),
@@ -350,7 +381,9 @@ const act = {
   // --- the stages of the network -----------------------------------------------------
   stages: guarded(async () => {
     tell("Asking the network …");
-    const found = await call("GET", `/v1/plans/${state.plan.id}/stages`);
+    const { plan } = state;
+    const found = await call("GET", `/v1/plans/${plan.id}/stages`);
+    if (state.plan !== plan) return;
     map.set({ seeds: found.seeds, shares: new Map(Object.entries(found.shares)), stage: "seeds" });
     const steps = { seeds: "Seeds", clusters: "Clusters", plan: "Transport plan", tours: "Tours" };
     const show = (stage) => {
@@ -360,7 +393,7 @@ const act = {
     };
     show("seeds");
     $("stages").hidden = false;
-    tell(`${found.confident} of ${state.plan.customers} stops are certain for the model “${found.model}”`);
+    tell(`${found.confident} of ${plan.customers} stops are certain for the model “${found.model}”`);
   }),
 
   export: guarded((format) => download(`/v1/plans/${state.plan.id}/export.${format}`, `plan.${format}`)),
@@ -380,6 +413,16 @@ function showChip(text, event, bad = false) {
 
 // --- beginning --------------------------------------------------------------------
 
+const filesOf = (event) => event.dataTransfer?.types.includes("Files"); // a file falls anywhere; stops do not
+addEventListener("dragover", (event) => { if (filesOf(event)) { event.preventDefault(); document.body.classList.add("dropping"); } });
+addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("dropping"); });
+addEventListener("drop", (event) => {
+  if (!filesOf(event)) return;
+  event.preventDefault();
+  document.body.classList.remove("dropping");
+  if (state.running) tell("Stop the planning first");
+  else if (event.dataTransfer.files[0]) { state.tab = "orders"; act.open(event.dataTransfer.files[0]); }
+});
 $("plan").addEventListener("click", act.plan);
 $("stop").addEventListener("click", act.stop);
 $("undo").addEventListener("click", act.undo);
@@ -391,12 +434,6 @@ addEventListener("keydown", (event) => {
     event.preventDefault();
     (key === "y" || event.shiftKey ? act.redo : act.undo)();
   }
-});
-addEventListener("dragover", (event) => event.preventDefault());
-addEventListener("drop", (event) => {
-  event.preventDefault();
-  const [file] = event.dataTransfer.files;
-  if (file) act.open(file);
 });
 
 globalThis.clusterfirst = { state, map }; // for the curious, and for tests

@@ -6,9 +6,32 @@ const REACH = 12; // pixels around the pointer
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const colours = { true: [], false: [] };
 
+let hues = []; // of each route; it keeps the one that most of its stops had before
+
 export function colour(route) {
-  const known = colours[scheme.matches];
-  return (known[route] ??= mixed(route, scheme.matches));
+  const known = colours[scheme.matches], hue = hues[route] ?? route;
+  return (known[hue] ??= mixed(hue, scheme.matches));
+}
+
+function keptHues(routes, before) {
+  const pairs = [];
+  routes.forEach((stops, r) => {
+    const shared = new Map();
+    for (const id of stops) if (before.has(id)) shared.set(before.get(id), (shared.get(before.get(id)) ?? 0) + 1);
+    shared.forEach((count, hue) => pairs.push([count, r, hue]));
+  });
+  const found = [], taken = new Set();
+  for (const [, r, hue] of pairs.sort((a, b) => b[0] - a[0])) {
+    if (found[r] === undefined && !taken.has(hue)) { found[r] = hue; taken.add(hue); }
+  }
+  let next = 0;
+  for (let r = 0; r < routes.length; r++) {
+    if (found[r] !== undefined) continue;
+    while (taken.has(next)) next++;
+    taken.add(next);
+    found[r] = next;
+  }
+  return found;
 }
 
 function mixed(route, dark) {
@@ -111,11 +134,21 @@ export class RouteMap {
   }
 
   fit() {
-    if (!this.places.length) return this.map.setView([0, 0], 2);
-    this.map.fitBounds(L.latLngBounds(this.places.map((p) => p.at)), { padding: [48, 48], animate: false });
+    if (!this.places.length) { this.map.setView([0, 0], 2); return; }
+    const bounds = L.latLngBounds(this.places.map((p) => p.at));
+    const room = (left) => ({ paddingTopLeft: [left, 48], paddingBottomRight: [48, 48], animate: false });
+    this.map.fitBounds(bounds, room(48));
+    const { x, y } = this.map.getSize();
+    if (x < 700) return; // the figures lie in the lower left corner: they must hide no stop
+    const hidden = this.places.some((p) => { const at = this.map.latLngToContainerPoint(p.at); return at.x < 264 && at.y > y - 144; });
+    if (hidden) this.map.fitBounds(bounds, room(276));
   }
 
   setRoutes(routes) {
+    if (routes.length) {
+      hues = keptHues(routes, this.hueOf ?? new Map());
+      this.hueOf = new Map(routes.flatMap((stops, r) => stops.map((id) => [id, hues[r]])));
+    }
     this.routes = routes.map((route) => route.map((id) => this.index.get(id)));
     this.owner = new Map();
     this.routes.forEach((stops, r) => stops.forEach((row, k) => this.owner.set(row, [r, k])));

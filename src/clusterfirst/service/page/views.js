@@ -23,11 +23,19 @@ export function length(value, unit) {
 
 export const price = (value, unit) => (value >= 0 ? "+" : "−") + length(Math.abs(value), unit);
 export const vehicle = (state, r) => state.plan?.vehicles?.[r] ?? `Vehicle ${r + 1}`;
+export function when(created) { // how people say it
+  const at = new Date(created), days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(created).setHours(0, 0, 0, 0)) / 864e5);
+  const time = at.toLocaleTimeString([], { timeStyle: "short" });
+  return days === 0 ? time : days === 1 ? `yesterday ${time}` : `${at.toLocaleDateString([], { dateStyle: "medium" })} ${time}`;
+}
+
+const duration = (minutes) => (minutes < 90 ? `${Math.round(minutes)} min` : `${Math.floor(minutes / 60)} h ${String(Math.round(minutes % 60)).padStart(2, "0")}`);
+const title = (p) => p.name || "Unnamed plan";
 const plain = (value) => Number(value.toFixed(4)).toLocaleString("en");
 
 export function problemList(problems, warnings = []) {
   return [
-    problems.length ? h("ul", { class: "problems", role: "list", "aria-label": "Problems" }, problems.slice(0, 200).map((p) => h("li", {}, h("b", { text: p.where }), " ", p.message.split(": ").slice(1).join(": "), " ", h("span", { class: "muted", text: p.code })))) : null,
+    problems.length ? h("ul", { class: "problems", role: "list", "aria-label": "Problems" }, problems.slice(0, 200).map((p) => h("li", {}, h("b", { text: p.line && !p.where.startsWith("line") ? `line ${p.line}, ${p.where}` : p.where }), " ", p.message.split(": ").slice(1).join(": "), " ", h("span", { class: "muted", text: p.code })))) : null,
     warnings.length ? h("ul", { class: "problems warnings", "aria-label": "Warnings" }, warnings.map((w) => h("li", { text: w }))) : null,
   ];
 }
@@ -59,8 +67,8 @@ export function ordersView(state, act) {
     h("div", { class: "row" }, h("button", { onclick: act.demo, id: "demo", text: "Open the demo city" })),
     state.recent.length ? h("div", { class: "stack" }, h("h2", { text: "Recent plans" }),
       h("table", {}, h("tbody", {}, state.recent.slice(0, 8).map((p) => h("tr", {},
-        h("td", {}, h("button", { class: "link", onclick: () => act.load(p.id), text: p.name || p.id })),
-        h("td", { class: "muted", text: new Date(p.created).toLocaleString([], { dateStyle: "short", timeStyle: "short" }) }),
+        h("td", {}, h("button", { class: "link", onclick: () => act.load(p.id), "data-key": p.id, text: title(p) })),
+        h("td", { class: "muted", text: when(p.created) }),
         h("td", { class: "n", text: p.cost === null ? p.status : length(p.cost, "") })))))) : null);
 }
 
@@ -97,6 +105,7 @@ export function vehiclesView(state, act) {
   return h("div", {},
     h("div", { class: "summary" }, h("span", {}, h("b", { text: plan.routes.length }), " vehicles"), h("span", {}, h("b", { text: plan.customers }), " stops"), h("span", {}, h("b", { text: `${Math.round((100 * total) / most)} %` }), " full"),
       plan.status === "done" || plan.status === "stopped" ? h("button", { class: "link", onclick: act.stages, text: "look inside" }) : null),
+    plan.unit === "km" && !plan.minutes ? h("label", { class: "speed muted" }, "Driving times at ", h("input", { name: "speed", type: "number", min: "1", max: "150", value: state.speed, onchange: (e) => act.speed(e.target.value) }), " km/h") : null,
     plan.notes?.length ? h("ul", { class: "problems warnings" }, plan.notes.map((n) => h("li", { text: n }))) : null,
     h("ul", { class: "vehicles", role: "list" }, plan.routes.map((route, r) => vehicleCard(state, act, route, r))));
 }
@@ -106,11 +115,12 @@ function vehicleCard(state, act, route, r) {
   const open = state.opened.has(r);
   const room = plan.capacities[r], fill = plan.loads[r] / room;
   const facts = [`${route.length} stops`, length(plan.lengths[r], plan.unit)];
-  if (plan.minutes) facts.push(`${Math.round(plan.minutes[r])} min`);
+  if (plan.minutes) facts.push(duration(plan.minutes[r]));
+  else if (plan.unit === "km") facts.push(duration((60 * plan.lengths[r]) / state.speed));
   const bar = h("i");
   bar.style.width = `${Math.min(100, 100 * fill)}%`;
   const card = h("li", { class: "vehicle", route: r, "data-route": r, onmouseenter: () => matchMedia("(hover: hover)").matches && act.hover(r), onmouseleave: () => act.hover(null) },
-    h("button", { "aria-expanded": String(open), onclick: () => act.toggle(r) },
+    h("button", { "aria-expanded": String(open), "data-key": `vehicle ${r}`, onclick: () => act.toggle(r) },
       h("span", { class: "dot" }), h("b", { text: vehicle(state, r) }),
       h("span", { class: "facts", text: facts.join(" · ") }),
       h("span", { class: "bar", role: "img", "aria-label": `load ${plain(plan.loads[r])} of ${plain(room)}` }, bar)),
@@ -121,19 +131,25 @@ function vehicleCard(state, act, route, r) {
   return card;
 }
 
+const AT_ONCE = 60; // rows; the others come when they are scrolled to
+
 export function stopsView(state, act) {
   if (!state.instance) return empty("No orders yet.");
   const rows = state.instance.customers.map((c) => c.id);
   const list = h("div");
+  const row = (id) => {
+    const [r, k] = state.place.get(id) ?? [null, null];
+    return h("tr", {}, h("td", {}, h("button", { class: "link", "data-id": id, onclick: () => act.select(id), text: id })), h("td", {}, r === null ? "–" : named(state, r)), h("td", { class: "n", text: r === null ? "–" : k + 1 }), h("td", { class: "n", text: plain(state.demand.get(id)) }));
+  };
   const fill = (word) => {
     const found = rows.filter((id) => id.toLowerCase().includes(word.toLowerCase()));
+    const body = h("tbody"), end = h("p", { class: "end" });
+    const grow = () => body.append(...found.slice(body.rows.length, body.rows.length + AT_ONCE).map(row));
+    new IntersectionObserver(([seen]) => { if (seen.isIntersecting) grow(); }, { rootMargin: "600px" }).observe(end);
     list.replaceChildren(h("p", { class: "muted", text: `${found.length} of ${rows.length} stops` }),
       h("table", {}, h("thead", {}, h("tr", {}, h("th", { text: "Stop" }), h("th", { text: "Vehicle" }), h("th", { class: "n", text: "At" }), h("th", { class: "n", text: "Demand" }))),
-        h("tbody", {}, found.slice(0, 400).map((id) => {
-          const [r, k] = state.place.get(id) ?? [null, null];
-          return h("tr", {}, h("td", {}, h("button", { class: "link", onclick: () => act.select(id), text: id })), h("td", {}, r === null ? "–" : named(state, r)), h("td", { class: "n", text: r === null ? "–" : k + 1 }), h("td", { class: "n", text: plain(state.demand.get(id)) }));
-        }))),
-      found.length > 400 ? h("p", { class: "muted", text: "The first 400; search for the others." }) : "");
+        body), end);
+    grow();
   };
   fill(state.word);
   return h("div", {}, h("input", { class: "search", type: "search", name: "search", placeholder: "Search a stop", "aria-label": "Search a stop", value: state.word, oninput: (e) => { state.word = e.target.value; fill(e.target.value); } }), list);
@@ -145,18 +161,21 @@ export function whyView(state, act) {
   if (state.quote) return quoteView(state, act);
   const { why } = state;
   if (!why) {
-    return h("div", { class: "stack" }, empty("Click a stop to see why it is where it is, or an empty place on the map to price a new order."),
-      state.plan?.routes ? h("form", { class: "row", onsubmit: (e) => { e.preventDefault(); act.place(e.target.elements.place.value); } },
-        h("label", { class: "field" }, "Or type a place", h("input", { name: "place", placeholder: "51.05, 3.72 or the name of a stop", required: "" })),
-        h("button", { text: "Price it" })) : null);
+    return h("div", { class: "stack" }, empty("Click a stop to see why it is where it is, or an empty place on the map to price a new order."), placeForm(state, act));
   }
   const unit = why.unit;
   return h("div", { class: "stack" },
     h("h2", {}, `Stop ${why.customer} `, h("span", { class: "muted", text: `· demand ${plain(why.demand)}` })),
-    why.sentences.filter((s) => !s.startsWith("The others")).map((s) => h("p", { text: s })), // the table has them
+    why.sentences.filter((s) => !s.startsWith("The others")).map((s) => h("p", { text: shorter(s) })), // the table has them
     offerTable(state, [...why.others, { route: null, price: why.alone, fits: true }].sort((a, b) => b.fits - a.fits || a.price - b.price), unit, (r) => act.move(why.customer, r), "Move"),
-    h("button", { onclick: () => act.remove(why.customer), text: "Take this order out" }));
+    h("button", { onclick: () => act.remove(why.customer), text: "Take this order out" }), placeForm(state, act));
 }
+
+const shorter = (sentence) => sentence.replace(/(\d+\.\d+)(?= km)/g, (number) => length(Number(number), ""));
+
+const placeForm = (state, act) => (state.plan?.routes ? h("form", { class: "row", onsubmit: (e) => { e.preventDefault(); act.place(e.target.elements.place.value); } },
+  h("label", { class: "field" }, "Price a new order at", h("input", { name: "place", placeholder: "51.05, 3.72 or an address known by name", required: "" })),
+  h("button", { text: "Price it" })) : null);
 
 const named = (state, r) => [h("span", { class: "dot", route: r ?? undefined }), r === null ? "A new vehicle" : vehicle(state, r)];
 
@@ -189,7 +208,7 @@ export function compareView(state, act) {
   const picked = state.compare;
   return h("div", { class: "stack" },
     h("label", { class: "field" }, "Compare with", h("select", { id: "compare", name: "compare", onchange: (e) => act.compare(e.target.value) }, h("option", { value: "", text: "choose a plan" }),
-      others.map((p) => h("option", { value: p.id, selected: picked?.id === p.id, text: `${p.name || p.id} · version ${p.version} · ${new Date(p.created).toLocaleString([], { dateStyle: "short", timeStyle: "medium" })}` })))),
+      others.map((p) => h("option", { value: p.id, selected: picked?.id === p.id, text: [title(p), when(p.created), p.version > 1 ? `version ${p.version}` : "", length(p.cost, "")].filter(Boolean).join(" · ") })))),
     picked ? [
       h("p", {}, h("b", { text: `${picked.moved.length} of ${picked.common}` }), " stops changed vehicle; ", h("b", { text: price(state.plan.cost - picked.cost, state.plan.unit) }), " in length."),
       picked.fresh.length ? h("p", { text: `New: ${picked.fresh.slice(0, 12).join(", ")}${picked.fresh.length > 12 ? " …" : ""}` }) : null,
@@ -210,7 +229,7 @@ export function exportView(state, act) {
 export function curlView(state, act) {
   return h("div", { class: "stack" },
     h("p", { class: "muted" }, "What this page just asked, for your own programs. All of it: ", h("a", { href: "/v1/openapi.json", text: "OpenAPI" }), "."),
-    state.journal.map((entry) => h("div", { class: "stack" }, h("pre", { text: entry.command, tabindex: "0" }),
+    state.journal.map((entry) => h("div", { class: "command" }, h("pre", { text: entry.command, tabindex: "0" }),
       h("div", { class: "row" }, h("button", { onclick: () => act.copy(entry.command), text: "Copy" }), entry.content && typeof entry.content === "string" ? h("button", { onclick: () => act.copy(entry.content), text: "Copy the body" }) : null))));
 }
 
