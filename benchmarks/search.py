@@ -4,14 +4,15 @@
     python benchmarks/search.py validation --seconds 0.1 1   drawn maps, all kinds
     python benchmarks/search.py X xl --seconds 0.2 1    with the rows of the peers
     python benchmarks/search.py belem --hgs --seconds 1 HGS in the same seconds too
+    python benchmarks/search.py city-1000 --network     started by the network too
     python benchmarks/search.py threads                 equal iterations per thread
     python benchmarks/search.py memory                  100,000 customers
 
-One thread; seconds are CPU seconds of this process, the savings start included, so that
-a busy machine changes little. Public sets and peers are read from CLUSTERFIRST_DATA and
-are for reporting only: constants are chosen on the drawn maps (log/). With --store
-what was found goes to benchmarks/results, and by `tables.py page` into the docs; a row
-that is there already is replaced.
+One thread; seconds are CPU seconds of this process, the start included (savings unless
+said), so that a busy machine changes little. Public sets and peers are read from
+CLUSTERFIRST_DATA and are for reporting only: constants are chosen on the drawn maps
+(log/). With --store what was found goes to benchmarks/results, and by `tables.py page`
+into the docs; a row that is there already is replaced.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import time
 import tracemalloc
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +47,8 @@ from clusterfirst.problem.errors import InputWarning
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_uniform, sample_world
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.solving.first_method import first_temperature
+from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.classical.savings import savings
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search import polish as polishing
@@ -54,7 +58,7 @@ from clusterfirst.stages.search.polish import PolishSettings, polish
 from clusterfirst.stages.search.regions import make_region, whole_data
 from clusterfirst.stages.search_state import SearchState
 from machine import ROOT, facts
-from search_page import OURS, STORED, read_rows
+from search_page import KERNELS, LONG, NETWORK, OURS, STORED, read_kernels, read_rows
 
 DATA = Path(os.environ.get("CLUSTERFIRST_DATA", "data"))
 RUIN = "ruin and recreate"
@@ -93,10 +97,26 @@ def savings_routes(instance: Instance) -> list[list[int]]:
     return state.best.lists()
 
 
-def searched(instance: Instance, seconds: float, settings: PolishSettings) -> float:
-    """Judged cost after savings and polish in so many CPU seconds."""
+def network_routes(instance: Instance) -> list[list[int]]:
+    """One decoding of the default model."""
+    one = SolveOptions(
+        "neural", iterations=1, polish=False, recentre=0, fleet="kmin", threads=1
+    )
+    return [list(route) for route in solve(instance, one).solution.routes]
+
+
+STARTS = {OURS: savings_routes, NETWORK: network_routes}
+
+
+def searched(
+    instance: Instance, seconds: float, settings: PolishSettings, method: str = OURS
+) -> float:
+    """Judged cost after a start and polish in so many CPU seconds."""
     deadline = CpuDeadline(seconds)
-    answer = polish(instance, savings_routes(instance), settings, deadline)
+    if method == NETWORK:
+        hot = first_temperature(instance, "neural", settings.hot)
+        settings = replace(settings, hot=hot)
+    answer = polish(instance, STARTS[method](instance), settings, deadline)
     verdict = judge(instance, Solution(answer.routes))
     assert verdict.feasible, verdict.violations[:3]
     return verdict.cost
@@ -105,8 +125,8 @@ def searched(instance: Instance, seconds: float, settings: PolishSettings) -> fl
 # --- nanoseconds ----------------------------------------------------------------------
 
 
-def steps(customers: int) -> None:
-    """Print the time of each kind of step, on routes that are annealed already."""
+def steps(customers: int) -> list[dict[str, Any]]:
+    """The time of each kind of step, on routes that are annealed already."""
     base = PolishSettings()
     kinds = {
         "string": {"strings": 1.0},
@@ -120,6 +140,7 @@ def steps(customers: int) -> None:
             for name in ("strings", "swaps", "crossings", "exchanges")
         },
     }
+    rows: list[dict[str, Any]] = []
     for capacity in (50, 250):
         instance = sample_uniform(customers, seed=SEED, index=0, capacity=capacity)
         done = polish(
@@ -144,6 +165,8 @@ def steps(customers: int) -> None:
         row[RUIN] = (row[RUIN] - row["open"]) * MOVES
         text = ", ".join(f"{kind} {value:.0f}" for kind, value in row.items())
         print(f"N={customers} Q={capacity}: ns per step: {text}", flush=True)
+        rows.append({"customers": customers, "capacity": capacity, "ns": row})
+    return rows
 
 
 # --- quality against time -------------------------------------------------------------
@@ -198,7 +221,7 @@ def runs(
     if RUNS.exists():
         lines = map(json.loads, RUNS.read_text().splitlines())
         done = {tuple(key): cost for key, cost in lines}
-    methods = (OURS, "hgs") if args.hgs else (OURS,)
+    methods = [OURS, *[NETWORK] * args.network, *["hgs"] * args.hgs]
     tasks = {
         (name, s, method, case.instance.name, args.seed): case.instance
         for case in cases.cases
@@ -207,7 +230,9 @@ def runs(
     }
     missing = [key for key in tasks if key not in done]
     RUNS.parent.mkdir(exist_ok=True)
-    with ProcessPoolExecutor(args.processes, initializer=ready) as pool:
+    with ProcessPoolExecutor(
+        args.processes, initializer=ready, initargs=[methods]
+    ) as pool:
         found = pool.map(run, missing, [tasks[key] for key in missing])
         for key, cost in zip(missing, found, strict=True):
             done[key] = cost
@@ -224,13 +249,14 @@ def run(key: tuple[str, float, str, str, int], instance: Instance) -> float:
     _, seconds, method, _, seed = key
     if method == "hgs":
         return hgs_cost(instance, seconds)
-    return searched(instance, seconds, PolishSettings(seed))
+    return searched(instance, seconds, PolishSettings(seed), method)
 
 
-def ready() -> None:
+def ready(methods: Sequence[str] = (OURS,)) -> None:
     """Load the kernels, and let the search look at the CPU time of its process."""
     polishing.warm_up()
-    savings_routes(sample_uniform(20, seed=SEED, index=0))
+    for method in STARTS.keys() & set(methods):
+        STARTS[method](sample_uniform(100, seed=SEED, index=0))
     clock = SimpleNamespace(perf_counter=time.process_time)
     schedule.time = polishing.time = clock  # type: ignore[assignment]
 
@@ -241,16 +267,18 @@ def against_peers(name: str, args: argparse.Namespace) -> None:
     costs = peer_costs(name)
     for s, method, instance, cost in runs(name, cases, args):
         costs[s, method][instance] = cost
-    best = {case.instance.name: case.reference for case in cases.cases}
     rows = []
     for (s, method), found in sorted(costs.items()):
         if s not in args.seconds:
             continue
-        gaps = [
-            100 * (found[i] / cost - 1)
-            for i, cost in best.items()
-            if cost is not None and i in found
-        ]
+        gaps, long = [], []
+        for case in cases.cases:
+            instance = case.instance
+            if case.reference is None or instance.name not in found:
+                continue
+            gaps.append(100 * (found[instance.name] / case.reference - 1))
+            if instance.num_customers > LONG * instance.min_vehicles:
+                long.append(gaps[-1])
         row = {
             "set": name,
             "seconds": s,
@@ -259,11 +287,17 @@ def against_peers(name: str, args: argparse.Namespace) -> None:
             "references": cases.references,
             "gap": round(float(np.mean(gaps)), 4),
             "error": round(float(np.std(gaps) / max(1, len(gaps) - 1) ** 0.5), 4),
+            "long": len(long),
+            "gap_long": round(float(np.mean(long)), 4) if long else None,
             **facts(),
         }
         rows.append(row)
         text = f"{row['gap']:6.2f} +- {row['error']:.2f} %"
-        print(f"{name:9} {s:5g} s {method:13} n={len(gaps)} {text}", flush=True)
+        print(
+            f"{name:9} {s:5g} s {method:13} n={len(gaps)} {text}, "
+            f"{len(long)} with long routes {row['gap_long']}",
+            flush=True,
+        )
     if args.store:
         store(rows)
 
@@ -278,8 +312,9 @@ def store(rows: list[dict[str, Any]]) -> None:
 # --- threads and memory ---------------------------------------------------------------
 
 
-def threads(settings: PolishSettings) -> None:
-    """Print gaps to one thread with equal iterations per thread: no clock decides."""
+def threads(settings: PolishSettings) -> list[dict[str, Any]]:
+    """Gaps to one thread with equal iterations per thread: no clock decides."""
+    rows: list[dict[str, Any]] = []
     for name, (draw, _) in SETS.items():
         costs = {}
         for count in (1, 2, 4, 8, 16):
@@ -290,15 +325,17 @@ def threads(settings: PolishSettings) -> None:
                 start = savings_routes(instance)
                 each.append(polish(instance, start, run, Deadline.never()).cost)
             costs[count] = np.array(each)
-        text = ", ".join(
-            f"{count}: {100 * (cost / costs[1] - 1).mean():+.2f}"
+        gaps = {
+            count: round(100 * float((cost / costs[1] - 1).mean()), 2)
             for count, cost in costs.items()
-        )
-        print(f"{name:14} % to one thread, by threads {text}", flush=True)
+        }
+        print(f"{name:14} % to one thread, by threads {gaps}", flush=True)
+        rows.append({"set": name, "gaps": gaps})
+    return rows
 
 
-def memory(customers: int) -> None:
-    """Print what the search adds to the memory of this process, and its seconds."""
+def memory(customers: int) -> list[dict[str, Any]]:
+    """What the search adds to the memory of this process, and its seconds."""
     instance = sample_uniform(customers, seed=SEED, index=0)
     begin = time.process_time()
     start = savings_routes(instance)
@@ -308,11 +345,14 @@ def memory(customers: int) -> None:
     polish(instance, start, settings, Deadline.never())
     each = tracemalloc.get_traced_memory()[1] / customers
     tracemalloc.stop()
-    print(
-        f"N={customers}: CPU seconds: savings {started - begin:.1f}, polish of 1000 "
-        f"iterations {time.process_time() - started:.1f}; {each:.0f} bytes "
-        "per customer of the polish at its peak"
-    )
+    row = {
+        "customers": customers,
+        "bytes": round(each),
+        "savings_seconds": round(started - begin, 1),
+        "polish_seconds": round(time.process_time() - started, 1),
+    }
+    print(row)
+    return [row]
 
 
 def main() -> None:
@@ -325,19 +365,23 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="of a set, every so many")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--hgs", action="store_true", help="HGS too, as long")
+    parser.add_argument("--network", action="store_true", help="that start too")
     parser.add_argument("--store", action="store_true")
     args = parser.parse_args()
     ready()
     settings = PolishSettings(args.seed)
+    kernels = {
+        "steps": lambda: steps(args.customers),
+        "threads": lambda: threads(settings),
+        "memory": lambda: memory(max(args.customers, 100_000)),
+    }
     for part in args.parts:
-        if part == "steps":
-            steps(args.customers)
+        if part in kernels:
+            measured = {**read_kernels(), part: {"rows": kernels[part](), **facts()}}
+            if args.store:
+                KERNELS.write_text(json.dumps(measured, indent=1) + "\n")
         elif part == "validation":
             validation(args.seconds, settings)
-        elif part == "threads":
-            threads(settings)
-        elif part == "memory":
-            memory(max(args.customers, 100_000))
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InputWarning)

@@ -92,6 +92,21 @@ def with_search(arguments: str) -> str:
     )
 
 
+def one_core(arguments: str) -> str:
+    """The search alone and the fastest programs, in equal seconds of one core."""
+    name, seconds = arguments.split()
+    rows = json.loads((RESULTS / "search-alone.json").read_text(encoding="utf-8"))
+    at = [r for r in rows if (r["set"], f"{r['seconds']:g}") == (name, seconds)]
+    ranked = sorted(at, key=lambda row: row["gap"])
+    words = ", ".join(f"{row['method']} {row['gap']:.2f} %" for row in ranked)
+    ours = next(row for row in ranked if row["method"] == "clusterfirst")
+    return (
+        f"- The search alone, {seconds} s of one core, {ours['instances']} instances "
+        f"of {name}, above {ours['references']}: {words} ({ours['date'][:10]}, "
+        f"{ours['commit']})."
+    )
+
+
 def search_free(arguments: str) -> str:
     """One model on several sets without search: one line."""
     model, *names = arguments.split()
@@ -111,31 +126,29 @@ def search_free(arguments: str) -> str:
 def service(_: str) -> str:
     """What the service promises, and what was measured."""
     parts = json.loads((RESULTS / "service.json").read_text(encoding="utf-8"))
-    steady, kills, own = parts["load"], parts["kills"], parts["memory"]
+    steady, kills = parts["load"], parts["kills"]
     over, page, extra = parts["overload"], parts["page"], parts["overhead"]
-    loads = steady.get("load_averages", [steady["load_average"]] * 2)
+    low, high = steady["load_averages"]
     refused = sum(n for kind, n in over["answers"].items() if kind in ("429", "413"))
     rows = [
         (
             "a plan of N = 100 at 0.2 s takes at most 30 ms more than `solve`",
-            f"{extra['median_ms']:g} ms (median of 60 at priority {extra['priority']}; "
-            f"{extra['cpu_ms']:g} ms of CPU)",
+            f"{extra['median_ms']:g} ms (median of 60; {extra['cpu_ms']:g} ms of CPU)",
             extra["load_average"],
         ),
         (
             "4 plans/s for an hour at p99 of at most 3 s, none wrong or mixed",
             f"{steady['answers'].get('right', 0):,} of "
             f"{sum(steady['answers'].values()):,} right in {steady['seconds']:.0f} s, "
-            f"p50 {steady['p50_s']:g} s, p99 {steady['p99_s']:g} s",
-            f"{loads[0]:g} to {loads[1]:g}",
+            f"p50 {steady['p50_s']:g} s, p99 {steady['p99_s']:g} s"
+            + (f", at priority {steady['priority']}" if "priority" in steady else ""),
+            f"{low:g} to {high:g}",
         ),
         (
             "memory flat within 5 % over that hour",
-            f"{steady['memory_growth_percent']:+g} % with the share of common "
-            "libraries, which rises when other programs end; own memory "
-            f"{own['memory_growth_percent']:+g} % in {own['seconds'] / 60:.0f} min "
-            f"of the same load ({own['memory_mb']} MB with two workers)",
-            own["load_average"],
+            f"{steady['memory_growth_percent']:+g} % ({steady['memory_mb']} MB with "
+            "two workers, shared libraries left out)",
+            f"{low:g} to {high:g}",
         ),
         (
             "ten times too many requests are refused inside 100 ms",
@@ -241,14 +254,45 @@ def wide_limits(_: str) -> str:
     )
 
 
+def keeping_curve(_: str) -> str:
+    """What stays, and what that costs, over the price of a move."""
+    table = _stored("dispatch", "keep")
+    rows, days = table["rows"], {row["day"] for row in table["rows"]}
+    lines = ["| price of a move | same-route pairs kept % | longer % |"]
+    lines.append("|---:|---:|---:|")
+    for price in sorted({row["price"] for row in rows}):
+        some = [row for row in rows if row["price"] == price]
+        kept, longer = (
+            100 * sum(row[key] for row in some) / len(some)
+            for key in ("pairs", "longer")
+        )
+        lines.append(f"| {price:g} | {kept:.1f} | {longer:+.2f} |")
+    return "\n".join([*lines, "", f"{len(days)} days, {_when(table)}."])
+
+
+def warm_starts(_: str) -> str:
+    """A warm start beside a fresh run of the same seconds."""
+    table = _stored("dispatch", "warm")
+    gaps = [100 * (row["warm"] / row["fresh"] - 1) for row in table["rows"]]
+    mean, days = sum(gaps) / len(gaps), len(gaps)
+    spread = (sum((gap - mean) ** 2 for gap in gaps) / (days - 1)) ** 0.5
+    return (
+        f"Warm starts against fresh runs of the same seconds: {mean:+.2f} +- "
+        f"{2 * spread / days**0.5:.2f} % ({days} days, {_when(table)})."
+    )
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "gaps": gaps_of_model,
     "search": with_search,
     "free": search_free,
+    "core": one_core,
     "service": service,
     "scale": scale,
     "pyvrp": beside_pyvrp,
     "wide": wide_limits,
+    "keeping": keeping_curve,
+    "warm": warm_starts,
 }
 
 

@@ -10,7 +10,9 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_day
 from clusterfirst.solving.first_method import (
     NETWORK_SECONDS,
+    ONE_DECODING,
     default_time_limit,
+    first_temperature,
     with_method,
 )
 from clusterfirst.solving.options import SolveOptions
@@ -24,7 +26,7 @@ def day(customers: int, **more: object) -> Instance:
 
 
 @pytest.mark.parametrize("limit", [None, 0.05, 0.1, 0.3, 1.0, 3.0, 60.0])
-def test_the_network_gets_no_more_than_a_quarter(limit: float | None) -> None:
+def test_the_network_gets_no_more_than_its_share(limit: float | None) -> None:
     """At every size it is asked only if one decoding is that quick, and then always."""
     for customers in (5, 30, 100, 500, 1000, 3000):
         options = SolveOptions(time_limit=limit)
@@ -33,10 +35,10 @@ def test_the_network_gets_no_more_than_a_quarter(limit: float | None) -> None:
         share = (least + each * customers) / (limit or default_time_limit(customers))
         assert not why_not
         if found.method == "neural":
-            assert share <= 0.25
+            assert share <= ONE_DECODING
         elif customers >= 30:
-            assert share > 0.2
-    assert found.method in ("neural", "savings", "fisher-jaikumar")
+            assert share > 0.8 * ONE_DECODING
+            assert found.method == "savings"
 
 
 def test_the_default_starts_from_the_network() -> None:
@@ -76,3 +78,12 @@ def test_what_the_network_does_not_know_is_said() -> None:
         assert word in why_not
     result = solve(bare, SolveOptions(time_limit=0.5))
     assert any("not started from the network" in note for note in result.notes)
+
+
+def test_the_search_begins_cooler_where_the_network_is_right() -> None:
+    """Only after the network, and only where its routes are not long."""
+    short = day(200)
+    long = short.replace(capacity=float(short.demands.sum()) / 2)
+    assert first_temperature(short, "neural", 0.5) < 0.5
+    for instance, method in ((short, "savings"), (long, "neural"), (long, "savings")):
+        assert first_temperature(instance, method, 0.5) == 0.5

@@ -169,6 +169,16 @@ def test_limits_that_do_not_bind_cost_little() -> None:
     assert kept < 1.02 * free
 
 
+def test_several_threads_say_that_one_searches() -> None:
+    """Limits belong to the whole day; whoever asks for threads is told."""
+    day = town(np.random.default_rng(6), orders=20)
+    several = solve(day, SolveOptions(iterations=200, threads=3))
+    one = solve(day, SolveOptions(iterations=200, threads=1))
+    assert several.verdict.cost == one.verdict.cost
+    assert any(note.startswith("W438 3 threads") for note in several.notes)
+    assert not any("W438" in note for note in one.notes)
+
+
 def test_a_move_price_keeps_orders_at_home() -> None:
     """The dearer a move, the more orders stay on the vehicle they were on."""
     rng = np.random.default_rng(1)

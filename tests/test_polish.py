@@ -17,6 +17,7 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.worlds import sample_xml
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.stages.kernel_cache import CacheIndex
 from clusterfirst.stages.routes import Routes
@@ -221,6 +222,15 @@ def test_repeatable_by_iterations(n: int, threads: int) -> None:
     ]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
+
+
+def test_the_second_fall_begins_with_the_fewest_routes() -> None:
+    """Where loads are tight, annealing alone is left with a vehicle too many."""
+    instance = sample_xml(100, seed=7400, index=43)
+    alone = [[c] for c in range(1, 101)]
+    found = polish(instance, alone, PolishSettings(iterations=25_000), NEVER)
+    assert judge(instance, Solution(found.routes)).feasible
+    assert len(found.routes) == instance.min_vehicles
 
 
 def test_useful_threads() -> None:

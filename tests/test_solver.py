@@ -384,3 +384,21 @@ def test_iterations_tell_how_far_they_are() -> None:
     for stage in ("method", "polish"):
         assert seen[stage] == sorted(seen[stage])
         assert seen[stage][-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("iterations", "polish", "rounds"),
+    [(4, True, 4), (2000, True, 10), (30, False, 30)],
+)
+def test_by_counts_the_polish_gets_them_and_the_method_a_few_rounds(
+    iterations: int, polish: bool, rounds: int
+) -> None:
+    """A round of Fisher-Jaikumar costs as much as thousands of iterations after it."""
+    done: list[tuple[str, float]] = []
+    solve(
+        town(30),
+        SolveOptions("fisher-jaikumar", iterations=iterations, polish=polish),
+        on_progress=lambda stage, share: done.append((stage, share)),
+    )
+    assert [stage for stage, _ in done].count("method") == rounds
+    assert done[-1] == ("polish" if polish else "method", 1.0)

@@ -7,14 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusterfirst.solving.warming import PARTS, needed
+from clusterfirst.networks.model_folder import save_model
+from clusterfirst.solving.warming import PARTS, needed, warm_up
 from clusterfirst.stages import kernel_cache
 from clusterfirst.stages.compiled import kernel
+from networks import PSI, small_model
 
 WARM = """
 import sys
@@ -167,3 +170,38 @@ def test_the_door_imports_no_numba() -> None:
     command = [sys.executable, "-c", f"{imports}; print('numba' in sys.modules)"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_model_of_a_real_city_is_warmed_up(tmp_path: Path) -> None:
+    """A model that knows a city in degrees is tried on a day in degrees."""
+    model = small_model("own", PSI)
+    assert model.city is not None
+    city = model.city.replace(metric="greatcircle")
+    save_model(tmp_path / "own", replace(model, city=city), "")
+    warm_up("neural", str(tmp_path / "own"))
+
+
+SLOW = """
+import sys, time
+import clusterfirst.solving.warming as warming
+def slow(model):
+    print("begins", time.monotonic()); time.sleep(0.5); print("ends", time.monotonic())
+part = warming.PARTS["savings"]
+warming.PARTS["savings"] = warming.Part(part.door, part.modules, slow)
+warming.needed = lambda method, polish: ["savings"]
+warming.FEW, warming.calls_left = 9, lambda modules: 1
+warming.warm_up("savings")
+"""
+
+
+def test_what_is_compiled_at_home_is_compiled_by_one(tmp_path: Path) -> None:
+    """Workers that begin together do not compile the same for as many times."""
+    command = [sys.executable, "-c", SLOW]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=120)[0].split() for process in both]
+    first, second = sorted((float(s[1]), float(s[3])) for s in said)
+    assert first[1] <= second[0]

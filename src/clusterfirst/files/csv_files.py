@@ -77,10 +77,21 @@ def _places(text: str, wrong: Complaints) -> Places:
     axes = ("lon", "lat") if degrees else ("x", "y")
     check_ids(table, wrong)
     coords = np.array([table.numbers(axis, wrong) for axis in axes]).T
+    if degrees:
+        _check_degrees(table.lines(), coords, wrong)
     others = table.others(["id", *axes])
     columns = {name: tuple(table.column(name)) for name in others}
     metric: Metric = "greatcircle" if degrees else "euclidean"
     return Places(coords, table.column("id"), metric, columns)
+
+
+def _check_degrees(lines: Sequence[int], coords: FloatArray, wrong: Complaints) -> None:
+    """Name the line of every place that is not on the globe."""
+    for axis, (name, most) in enumerate((("lon", 180), ("lat", 90))):
+        for row in np.flatnonzero(np.abs(coords[..., axis]) > most).tolist():
+            got, where = plain_text(coords[row, axis]), f"line {lines[row]} {name}"
+            rule = f"the absolute value must be at most {most}"
+            wrong.complain("E132", where, got, rule, "are lat and lon swapped?")
 
 
 def format_locations(city: City) -> str:

@@ -1,10 +1,9 @@
 """Which start an answer begins with where nobody asked for one.
 
 The network's answer is worth most to the search after it, but takes longest: it is
-taken where one decoding is done in a quarter of the time, savings where that is done in
-the share of the time that is the start's, Fisher-Jaikumar otherwise. The table that
-decided it is in log/ (2026-11-18): validation instances of 200 to 5000 customers,
-paired.
+taken where one decoding is done in a seventh of the time, one round of savings
+otherwise. The tables that decided it are in log/ (2026-11-18): validation instances of
+200 to 5000 customers, paired.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.options import AUTO, SolveOptions
 
 START_SHARE = 0.15  # of the time is the start's, if a search follows
-ONE_DECODING = 0.25  # of the time may go into one, which is worth that
+ONE_DECODING = 0.15  # of the time may go into one, which is worth that
+SAVINGS_SHARE = 0.6  # of the time, at most, for one round of savings
 CUT = 0.35  # of the time, when a busy core has not finished it
-NETWORK_SECONDS = 0.01, 6.5e-5  # of one on an idle core: at least, and per customer
-SAVINGS_SECONDS = 0.0, 3e-5
-# First temperatures of the search where they differ from its own: a hotter one melts
-# what the network built, a cooler one keeps its mistakes (log/).
-HOT = {"neural": 0.3}
+NETWORK_SECONDS = 0.012, 9e-5  # of one on an idle core: at least, and per customer
+# First temperature of the search after the network, which its own would melt. Where
+# routes are longer than LONG the network is too often wrong for that (log/).
+NETWORK_HOT = 0.3
+LONG = 40  # customers per route
 NETWORK_FROM = 30  # customers; below, any start is as good
 
 
@@ -51,15 +51,21 @@ def with_method(instance: Instance, options: SolveOptions) -> tuple[SolveOptions
             if 2 * one > START_SHARE * limit:  # no time for a second decoding
                 chosen = replace(chosen, recentre=0, fleet="kmin")
             return chosen, ""
-    if _seconds(SAVINGS_SECONDS, n) <= START_SHARE * limit:
-        return replace(options, method="savings"), why_not
-    return classical, why_not
+    return replace(options, method="savings"), why_not
 
 
 def start_share(options: SolveOptions) -> float:
     """Share of the time after which the start is cut off, if a search follows."""
+    if options.method == "savings":
+        return SAVINGS_SHARE
     single = options.recentre == 0 and options.fleet == "kmin"
     return CUT if options.method == "neural" and single else START_SHARE
+
+
+def first_temperature(instance: Instance, method: str, usual: float) -> float:
+    """Of the search that begins with this method's routes."""
+    short = instance.num_customers <= LONG * instance.min_vehicles
+    return NETWORK_HOT if method == "neural" and short else usual
 
 
 def _seconds(law: tuple[float, float], customers: int) -> float:

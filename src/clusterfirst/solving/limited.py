@@ -16,13 +16,13 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints, members_of
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.fleet import Fleet
-from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.balancing import Balance, balanced, measured, spread
 from clusterfirst.solving.canonical import Canonical, canonical
 from clusterfirst.solving.first_method import default_time_limit
 from clusterfirst.solving.keeping import Kept, at_home, oriented, report
-from clusterfirst.solving.method import run_method
+from clusterfirst.solving.limited_start import first_routing, fitting
 from clusterfirst.solving.options import AUTO, JUDGING, SolveOptions
 from clusterfirst.solving.result import Result
 from clusterfirst.solving.staying import reasons_to_stay
@@ -30,7 +30,6 @@ from clusterfirst.solving.warming import warm_up
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.constrained import Keeping, Routing, search_limited
 from clusterfirst.stages.search.settings import PolishSettings
-from clusterfirst.stages.search_state import SearchState
 
 FREE_SHARE = 0.4  # of the time for the plan that a kept or an even one is told beside
 
@@ -126,7 +125,7 @@ def _search(
             )  # fmt: skip
             return Searched(found, None)
         # The free plan is for comparison, and gets a part of the time.
-        given = _frozen_first(fitting(day, _relaxed(day, options)), keeping)
+        given = _frozen_first(first_routing(day), keeping)
         free = search_limited(
             day,
             given,
@@ -144,10 +143,9 @@ def _search(
         return Searched(oriented(day, found, routing), free)
     if wishes.start is not None:
         known = [[c for c in r if 1 <= c <= day.num_customers] for r in wishes.start]
-        routes = form.from_given([list(dict.fromkeys(r)) for r in known])
+        given = fitting(day, form.from_given([list(dict.fromkeys(r)) for r in known]))
     else:
-        routes = _relaxed(day, options)
-    given = fitting(day, routes)
+        given = first_routing(day)
     until = deadline.share(FREE_SHARE) if wishes.balance else deadline
     found = search_limited(day, given, settings, until, on_improvement=improved)
     if wishes.balance is None:
@@ -184,75 +182,6 @@ def _notes(form: Canonical, searched: Searched, wishes: Wishes) -> list[str]:
     return [f"balanced: spread of {name} {was:.6g} -> {now:.6g}, {longer:.2f} % longer"]
 
 
-def _relaxed(day: Instance, options: SolveOptions) -> Routes:
-    """Routes of the day as if it had no limits but the largest capacity."""
-    matrix = None if day.matrix is None else (day.matrix + day.matrix.T) / 2
-    plain = day.replace(constraints=None, matrix=matrix, vehicles=None)
-    if (plain.demand_units > plain.capacity_units).any():
-        return Routes.of([])
-    state = SearchState(plain, Deadline.never(), options.seed, 1)
-    run_method(state, "savings")
-    return state.best or Routes.of([])
-
-
-def fitting(day: Instance, routes: Routes) -> Routing:
-    """Give each route that keeps all limits to a vehicle; the others fall apart.
-
-    The heaviest routes choose first, among the smallest vehicles that take them.
-    """
-    asked = day.constraints
-    assert asked is not None
-    assert day.vehicle_units is not None
-    fleet, classes = asked.fleet, asked.wishes
-    free = np.ones(fleet.size, dtype=np.bool_)
-    order = np.argsort(day.vehicle_units, kind="stable")
-    lengths, loads = routes.lengths(day), routes.sums(day.demand_units)
-    found: Routing = {}
-    grouped = asked.groups if len(asked.groups) else None
-    aparts = asked.aparts if len(asked.aparts) else None
-    for k in np.argsort(-loads, kind="stable").tolist():
-        route = routes[k]
-        if grouped is not None and (grouped[route] >= 0).any():
-            continue  # groups are put together by insertion
-        if aparts is not None:
-            mine = aparts[route][aparts[route] >= 0]
-            if len(np.unique(mine)) < len(mine):
-                continue
-        length, rows = _way(day, route, float(lengths[k]))
-        minutes = _minutes(day, rows)
-        kind = fleet.kind
-        fits = free & (loads[k] <= day.vehicle_units)
-        fits &= (len(rows) <= fleet.max_stops[kind]) & (
-            length <= fleet.max_distance[kind]
-        )
-        fits &= minutes <= fleet.max_duration[kind]
-        if len(classes[0]):
-            fits &= np.all(classes[1][classes[0][rows]], axis=0)
-        able = order[fits[order]]
-        if len(able):
-            found[int(able[0])] = rows.tolist()
-            free[able[0]] = False
-    return found
-
-
-def _way(day: Instance, route: IntArray, length: float) -> tuple[float, IntArray]:
-    """The route in the shorter direction, and how long it is."""
-    if day.symmetric:
-        return length, route
-    back = float(Routes.of([route[::-1]]).lengths(day)[0])
-    return (back, route[::-1]) if back < length else (length, route)
-
-
-def _minutes(day: Instance, rows: IntArray) -> float:
-    asked = day.constraints
-    assert asked is not None
-    if not asked.timed:
-        return 0.0
-    walk = np.concatenate([[0], rows, [0]])
-    total = float(day.minutes(walk[:-1], walk[1:]).sum())
-    return total + (0.0 if asked.service is None else float(asked.service[rows].sum()))
-
-
 def _solution(given: Instance, form: Canonical, found: Routing) -> Solution:
     """The plan in the user's rows; groups ride together or not at all."""
     asked = form.instance.constraints
@@ -286,9 +215,15 @@ def _judged(
             f"W436 {options.method} knows no limits: these routes are by insertion "
             "and search"
         )
+    if (options.threads or 1) > 1:
+        notes.append(
+            f"W438 {options.threads} threads: a day with limits is searched by one, "
+            "because its orders depend on each other across the map"
+        )
     if unserved:
         load = sum(float(instance.demands[c]) for c in verdict.unserved)
-        notes.append(f"{len(unserved)} orders are not served (demand {load:.10g})")
+        orders = "order is" if len(unserved) == 1 else "orders are"
+        notes.append(f"{len(unserved)} {orders} not served (demand {load:.10g})")
     status = "feasible; found by a heuristic, optimality is not proven"
     if interrupted:
         status = "interrupted: the best answer so far"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
@@ -18,8 +18,9 @@ from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.canonical import Canonical, canonical
 from clusterfirst.solving.first_method import (
-    HOT,
+    SAVINGS_SHARE,
     default_time_limit,
+    first_temperature,
     start_share,
     with_method,
 )
@@ -61,6 +62,9 @@ SEED_SETS_SHARE = 0.5  # of METHOD_SHARE, polish or not, for several seed sets
 LEAST_EACH = 4e-5  # seconds per customer for one round of savings (docs/anytime.md)
 POLISH_LEAST = 2e-5  # seconds per customer; less would go into its preparations
 COUNTED_THREADS = 2  # of the polish with `iterations`: the same on every machine
+# Rounds of the method by counts, if the polish follows: a round costs as much as
+# thousands of iterations of the polish, and ten hold all decodings of the network.
+LEAST_ROUNDS, ITERATIONS_PER_ROUND = 10, 10_000
 SAFE_FIRST = 300  # customers from which a safe answer is made before anything else
 
 
@@ -205,15 +209,17 @@ def _search(
     if options.polishes and _proven(state):
         return
     packed = _packing(state)
-    safe = _safe_start(state, packed, options)
+    safe = _safe_start(state, packed, options, whole)
     if not method_done:
-        state.start_rounds(options.iterations)
+        state.start_rounds(_rounds(options))
         run_method(state, options.method, options)
     if not state.answered:
-        _fall_back(state, options, whole)
-        safe = safe or safe_routes(state.instance, packed, whole)
+        _fall_back(state, options, whole, safe)
+        if safe is None:
+            safe = Safe(safe_routes(state.instance, packed, whole), by_savings=False)
     if safe is not None and (options.polishes or not state.answered):
-        state.offer(safe)  # without polish the answer is the method's, if it has one
+        # Without polish the answer is the method's, if it has one.
+        state.offer(safe.routes)
     if state.best is None:
         rule = "no packing into them was found in time; infeasibility is not proven"
         got = f"a limit of {state.instance.vehicles}"
@@ -223,6 +229,16 @@ def _search(
         _polish(state, options, whole)
     else:
         _better_tours(state, whole)
+
+
+def _rounds(options: SolveOptions) -> int | None:
+    """Rounds of the method; None: as many as its time allows."""
+    count = options.iterations
+    if options.polishes and options.method == "savings":
+        return 1  # the search finds what others would
+    if count is None or not options.polishes:
+        return count
+    return min(count, max(LEAST_ROUNDS, count // ITERATIONS_PER_ROUND))
 
 
 def _proven(state: SearchState) -> bool:
@@ -243,29 +259,57 @@ def _packing(state: SearchState) -> IntArray | None:
         return some_packing(state.instance, state.deadline)
 
 
+class Safe(NamedTuple):
+    """Routes in hand before the method begins."""
+
+    routes: Routes
+    by_savings: bool
+
+
 def _safe_start(
-    state: SearchState, packed: IntArray | None, options: SolveOptions
-) -> Routes | None:
-    """Routes for a Ctrl-C or a failure, where the method may take long."""
+    state: SearchState,
+    packed: IntArray | None,
+    options: SolveOptions,
+    whole: Deadline,
+) -> Safe | None:
+    """Routes for a Ctrl-C or a failure, where the method may take long.
+
+    Before a search they are those of savings: as good a start as many, and sooner.
+    """
     slow = state.instance.num_customers >= SAFE_FIRST or options.method == "neural"
     if state.best is not None or not (slow or packed is not None):
         return None
+    found = None
     with state.stage("safe start"):
-        safe = safe_routes(state.instance, packed, state.deadline.share(0.2))
+        if options.polishes and options.method != "savings":
+            found = _savings(state, whole.share(SAVINGS_SHARE))
+        safe = found or safe_routes(state.instance, packed, state.deadline.share(0.2))
         state.insure(safe)
-    return safe
+    return Safe(safe, by_savings=found is not None)
 
 
-def _fall_back(state: SearchState, options: SolveOptions, whole: Deadline) -> None:
-    """One round of savings where the method has no answer; say so.
+def _savings(state: SearchState, deadline: Deadline) -> Routes | None:
+    """One round of savings, if there is time."""
+    alone = SearchState(state.instance, deadline, state.seed, iterations=1)
+    run_method(alone, "savings")
+    return alone.best
+
+
+def _fall_back(
+    state: SearchState, options: SolveOptions, whole: Deadline, safe: Safe | None
+) -> None:
+    """The answer of savings where the method has none; say so.
 
     Without it the answer of a network that needs longer than its share would be the
     safe one: at N = 10,000 23 to 39 % longer than that of savings (0.4 s).
     """
-    if options.method != "savings":
-        state.deadline = whole.share(METHOD_SHARE)
-        state.start_rounds(1)
-        run_method(state, "savings")
+    found = None
+    if safe is not None and safe.by_savings:
+        found = safe.routes
+    elif options.method != "savings":
+        found = _savings(state, whole.share(METHOD_SHARE))
+    if found is not None:
+        state.offer(found)
     given = "that of savings" if state.answered else "a safe one"
     note = (
         f"W205 {options.method} had no answer in its share of the time: this one is "
@@ -296,7 +340,8 @@ def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> No
         cores = options.cores if options.iterations is None else COUNTED_THREADS
         threads = options.threads or useful_threads(state.instance, cores)
         settings = PolishSettings(options.seed, options.iterations, threads)
-        settings = replace(settings, hot=HOT.get(options.method, settings.hot))
+        hot = first_temperature(state.instance, options.method, settings.hot)
+        settings = replace(settings, hot=hot)
         if state.on_progress is not None:
             settings = replace(settings, on_round=partial(state.on_progress, "polish"))
         try:

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -55,12 +56,15 @@ def warm_up(
 ) -> float:
     """Load and compile what a method needs, once per process; return the seconds."""
     start = time.perf_counter()
-    parts = ["limited", *needed("savings", True)] if limited else needed(method, polish)
+    parts = needed("savings" if limited else method, polish and not limited)
+    parts = ["limited", *parts] if limited else parts
     if any((name, model) not in _done for name in parts):
         _compile_elsewhere(parts, model, on_progress)
         for name in parts:
             if (name, model) not in _done:
-                PARTS[name].run(model)
+                left = calls_left(PARTS[name].modules)
+                with _alone(name) if left else nullcontext():
+                    PARTS[name].run(model)
                 _done.add((name, model))
     return time.perf_counter() - start
 
@@ -108,9 +112,12 @@ def _polish(model: str | None) -> None:
 
 
 def _limited(model: str | None) -> None:
-    from clusterfirst.stages.search.constrained import warm_up as warm_up_limited
+    from clusterfirst.stages.classical import limited_savings
+    from clusterfirst.stages.search import constrained
 
-    warm_up_limited()
+    day = constrained.warm_up()
+    plain = day.replace(constraints=None)
+    limited_savings.limited_savings(day, plain, limited_savings.kinds_of(day))
 
 
 def _savings(model: str | None) -> None:
@@ -122,8 +129,13 @@ def _petal(model: str | None) -> None:
 
 
 def _network(model: str | None) -> None:
+    from clusterfirst.networks.model_folder import load_model
+    from clusterfirst.networks.neural import DEFAULT_MODEL
+
+    city = load_model(model or DEFAULT_MODEL).city
+    day = _toy() if city is None else _toy().replace(metric=city.metric)
     options = SolveOptions("neural", model=model, new_locations="nearest", iterations=1)
-    run_method(SearchState(_toy(), Deadline.never(), iterations=1), "neural", options)
+    run_method(SearchState(day, Deadline.never(), iterations=1), "neural", options)
 
 
 def _part(door: str, modules: str, run: Callable[[str | None], None]) -> Part:
@@ -134,7 +146,9 @@ def _part(door: str, modules: str, run: Callable[[str | None], None]) -> Part:
 PARTS = {
     "polish": _part("stages.search.polish", "stages.search stages.compiled", _polish),
     "limited": _part(
-        "stages.search.constrained", "stages.search.limited stages.compiled", _limited
+        "solving.limited_start",
+        "stages.search.limited stages.classical.limited_savings stages.compiled",
+        _limited,
     ),
     "network": _part("solving.neural", "networks", _network),
     "assignment": _part("solving.decoding", "stages.assignment", _assignment),
@@ -172,6 +186,18 @@ def _compile_elsewhere(
         on_progress(0, total)
 
 
+@contextmanager
+def _alone(part: str) -> Iterator[None]:
+    """Several solves begin: one compiles, and the others read what it has compiled."""
+    with ExitStack() as held:
+        with suppress(OSError, AttributeError):  # no place for a cache: each for itself
+            folder = Path(KERNELS[0]._cache.cache_path)  # noqa: SLF001  # of numba
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context(open(folder / f".warm-up-{part}", "a"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _start(part: str, model: str | None) -> subprocess.Popen[bytes]:
     code = "from clusterfirst.solving.warming import main; main()"
     given = [part, str(os.getpid()), *([model] if model else [])]
@@ -195,8 +221,5 @@ def main() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    folder = Path(KERNELS[0]._cache.cache_path)  # noqa: SLF001  # of numba
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / f".warm-up-{part}", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several solves begin: one compiles
+    with _alone(part):
         PARTS[part].run(model[0] if model else None)

@@ -129,6 +129,8 @@ def _binding(free: list[Alternative], others: list[Alternative]) -> str:
         limits = dict.fromkeys(word for other in cheaper for word in other.broken)
         return f"What keeps it from a cheaper vehicle: {', '.join(limits)}."
     if free:
+        if len(free) == 1:
+            return "No limit binds: one other vehicle has room and costs more."
         return f"No limit binds: {len(free)} other vehicles have room and cost more."
     limits = dict.fromkeys(word for other in others for word in other.broken)
     return f"No other vehicle can take it: {', '.join(limits) or 'there is none'}."

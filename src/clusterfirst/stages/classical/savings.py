@@ -20,7 +20,7 @@ from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import QUICK, improve
 
-PAIRS = 60_000  # pairs of neighbours looked at, about; at least 20 per customer
+PAIRS = 30_000  # pairs of neighbours looked at, about; at least 20 per customer
 SHAPES = (1.0, 1.2, 0.9, 1.4, 0.8, 1.1, 1.3, 0.7, 1.6, 1.05, 0.95, 1.15, 1.25)
 SPREAD = 0.1  # later tries multiply each saving by 1 +- this
 
@@ -73,8 +73,13 @@ def _merged(instance: Instance, pairs: IntArray) -> Routes:
     left, right = np.zeros((2, len(load)), dtype=np.int64)
     ways = (np.arange(len(load)), left, right)
     _merge(pairs, load, instance.capacity_units, ways)
-    stops = np.empty(instance.num_customers, dtype=np.int64)
-    starts = np.zeros(len(load), dtype=np.int64)
+    return routes_of(left, right)
+
+
+def routes_of(left: IntArray, right: IntArray) -> Routes:
+    """Routes from the two neighbours of each customer (0: the depot); uses them up."""
+    stops = np.empty(len(left) - 1, dtype=np.int64)
+    starts = np.zeros(len(left), dtype=np.int64)
     return Routes(stops, starts[: 1 + _read(left, right, stops, starts)])
 
 

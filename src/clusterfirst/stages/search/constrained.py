@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from clusterfirst.stages.search.settings import PolishSettings
 
 Routing = dict[int, list[int]]  # customers of each vehicle, in the order of driving
 SPARE = 20  # idle vehicles of a kind that are looked at beyond twice those needed
+HOT_FEES = 0.25  # of what a vehicle costs: warmer by so much at first
+HOTTEST = 3.0  # but no hotter, in mean distances to neighbours
 SLIGHT = 1e-6  # of a step: the price of a move where only their number is limited
 
 
@@ -53,7 +55,8 @@ def search_limited(
     `start` must keep the limits too; whoever is missing there is inserted first.
     """
     search = LimitedSearch(instance, start, settings, keeping or Keeping())
-    schedule = Schedule.of(instance, settings, deadline)
+    hot = _first_temperature(instance, search.scale, settings.hot)
+    schedule = Schedule.of(instance, replace(settings, hot=hot), deadline)
     best, done = math.inf, 0
     while (used := schedule.used(done)) < 1.0:
         search.anneal(settings.chunk, schedule.temperature(used))
@@ -62,6 +65,13 @@ def search_limited(
             best = float(search.region.memory.cost[1])
             on_improvement(search.routing(best=True))
     return search.routing(best=True)
+
+
+def _first_temperature(instance: Instance, scale: float, hot: float) -> float:
+    """Hot enough that vehicles which cost something still come and go."""
+    assert instance.constraints is not None
+    fixed = float(instance.constraints.fleet.fixed_cost.mean())
+    return max(hot, min(HOTTEST, hot + HOT_FEES * fixed / max(scale, 1e-300)))
 
 
 class LimitedSearch:
@@ -167,12 +177,13 @@ class LimitedSearch:
         return found
 
 
-def warm_up() -> None:
-    """Compile the kernels, or load them from numba's cache, before they are needed."""
+def warm_up() -> Instance:
+    """Compile the kernels, or load them from numba's cache; return a tiny day."""
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     asked = Constraints(Fleet.of_one_kind(2.0, 3))
     square = Instance(np.array([0, 1, 1, 1]), 2, coords=corners, constraints=asked)
     search_limited(square, {}, PolishSettings(iterations=1), Deadline.never())
+    return square
 
 
 def _slots(instance: Instance, start: Routing, keeping: Keeping) -> IntArray:

@@ -266,6 +266,8 @@ def anneal_limited(
 def construct(data: Any, limits: Any, state: Any) -> None:
     """Insert everyone who is in the bank, in its order; note the cost of the whole."""
     tours, memory, ruins = state
+    for r in range(len(tours.size)):
+        measure(data, limits, tours, r)  # what begins on the road uses up its limits
     total = limits.banked[0]
     limits.banked[0] = 0
     for i in range(total):

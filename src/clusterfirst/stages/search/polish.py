@@ -5,6 +5,8 @@ of the time that is used. Threads work on parts of the map, cut anew along other
 in every round so that no seam stays; where the map is too small to be cut, several work
 on copies of the same part, of which the best goes on. With much time per customer the
 temperature falls several times, and the best routes of all that it left are chosen.
+On small maps the second fall begins with as few routes as the demand needs, where the
+first one left more: annealing opens a route easily and hardly ever closes one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.stages.assignment.best_fit import pack_quickly
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.annealing import anneal, make_plan
 from clusterfirst.stages.search.regions import (
@@ -91,6 +94,7 @@ def polish(
             progress.offer(found)
             if schedule.falls > 1 and schedule.ends_fall(step):
                 ends += search.ends(regions)
+                current = search.begin_fall(current, progress.best, len(ends), deadline)
     if len(ends) > 1 and not deadline.passed():
         from clusterfirst.stages.search.pool import recombine
 
@@ -132,6 +136,7 @@ def warm_up() -> None:
     square = Instance(demands=np.array([0, 1, 1, 1]), capacity=2, coords=corners)
     settings = PolishSettings(iterations=1, threads=1)
     polish(square, [[1], [2], [3]], settings, Deadline.never())
+    pack_quickly(square.demand_units[1:], 2, 2, Deadline.never())
 
 
 class _Search:
@@ -149,6 +154,7 @@ class _Search:
         self.done = 0
         self.alone: Region | None = None  # of a single thread: there is nothing to cut
         self.copies = 1  # of each part
+        self.packed = False  # this fall began with the fewest routes, and opens none
 
     def regions(self, routes: Routes, step: int) -> list[Region]:
         """Cut the routes into parts, one per thread, or copies of fewer parts."""
@@ -162,7 +168,9 @@ class _Search:
         self.copies = threads // count
         limit = self.instance.vehicles
         spare = self.settings.spare_routes * count
-        if limit is not None:
+        if self.packed:
+            spare = 0
+        elif limit is not None:
             spare = min(spare, limit - len(routes))
         cut = [routes]
         if count > 1:
@@ -189,10 +197,28 @@ class _Search:
         until = (step + 1) / schedule.rounds
         plan = make_plan(self.settings, region)
         while (used := schedule.used(done)) < until:
-            temperature = self.scale * schedule.temperature(used)
+            temperature = self.scale * schedule.temperature(used, afresh=self.packed)
             anneal(region.data, region.state, plan, chunk, temperature)
             done += chunk
         return done
+
+    def begin_fall(
+        self, current: Routes, best: Polished, falls: int, deadline: Deadline
+    ) -> Routes:
+        """The routes of the next fall: in general those that the last one left."""
+        instance, fewest = self.instance, self.instance.min_vehicles
+        if self.packed:
+            self.packed, self.alone = False, None
+            return Routes.of(best.routes)
+        small = instance.num_customers <= self.settings.packed_up_to
+        if falls > 1 + self.copies or len(best.routes) <= fewest or not small:
+            return current
+        demands, capacity = instance.demand_units[1:], instance.capacity_units
+        labels = pack_quickly(demands, capacity, fewest, deadline)
+        if labels is None:
+            return current
+        self.packed, self.alone = True, None
+        return Routes.of([np.flatnonzero(labels == r) + 1 for r in range(fewest)])
 
     def ends(self, regions: list[Region]) -> list[list[list[int]]]:
         """Return the current routes of each copy of the map."""

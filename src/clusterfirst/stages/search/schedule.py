@@ -59,10 +59,10 @@ class Schedule:
         passed = time.perf_counter() - self.begin
         return max(passed / self.seconds, done / self.iterations)
 
-    def temperature(self, used: float) -> float:
-        """Temperature when this share (below 1) of the budget is used."""
+    def temperature(self, used: float, *, afresh: bool = False) -> float:
+        """When this share (below 1) of the budget is used; `afresh` in a hot fall."""
         fall, part = divmod(used * self.falls, 1.0)
-        hot = self.settings.hot if fall < 1.0 else self.settings.hot_again
+        hot = self.settings.hot if fall < 1.0 or afresh else self.settings.hot_again
         return hot * math.exp(part * math.log(self.settings.cold / hot))
 
     def ends_fall(self, step: int) -> bool:

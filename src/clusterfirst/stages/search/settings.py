@@ -44,6 +44,7 @@ class PolishSettings:
     fall: float = 100  # iterations per customer of each
     most_falls: int = 10
     hot_again: float = 0.25
+    packed_up_to: int = 150  # customers: the second fall begins with the fewest routes
     pool_share: float = 0.05  # of the time, to recombine the routes they ended with
 
     # rounds
