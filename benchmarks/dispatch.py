@@ -31,7 +31,7 @@ from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import search_limited
 from clusterfirst.stages.search.polish import polish
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings
 from machine import ROOT, facts
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -180,7 +180,7 @@ def peer(seconds: list[float], only: range) -> None:
 
 def wide(rounds: int = 3, iterations: int = 30_000) -> None:
     """1,000 orders, every limit on and none binding: cost and CPU seconds."""
-    from clusterfirst.solving.method import run_method
+    from clusterfirst.solving.options import run_method
     from clusterfirst.stages.search_state import SearchState
 
     rows: list[dict[str, Any]] = []

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from clusterfirst import files
 from clusterfirst.files.csv_files import format_locations, format_orders
-from clusterfirst.files.json_files import format_json, instance_document
+from clusterfirst.files.json_files import instance_document
 from clusterfirst.files.sets import format_npz
 from clusterfirst.files.solutions import format_sol, solution_document
+from clusterfirst.files.strict_json import format_json
 from clusterfirst.files.vrplib_writing import format_vrp
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import MAX_LINES, InputError, InputWarning

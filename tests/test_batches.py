@@ -23,7 +23,7 @@ from clusterfirst.learning.training.batches import (
     some_routes,
     turned,
 )
-from clusterfirst.learning.training.own_seeds import with_own_seeds
+from clusterfirst.learning.training.losses import with_own_seeds
 from clusterfirst.networks.nodes import neighbour_lists
 from clusterfirst.problem.errors import InputError
 from networks import KINDS, RULE, angular_label, label_batch, small_router

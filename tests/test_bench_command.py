@@ -19,7 +19,7 @@ from clusterfirst.evidence.bench.run import Answer, Run
 from clusterfirst.files.lock import locked
 from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.solution import judge
-from clusterfirst.solving.engine import Outcome
+from clusterfirst.solving.cluster import Outcome
 
 
 @pytest.mark.skipif(len(usable_cores()) < 2, reason="two cores are needed")

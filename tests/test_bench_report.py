@@ -12,14 +12,14 @@ import pytest
 from benches import made_row, small_set
 from clusterfirst.evidence.bench import compare as bench_module
 from clusterfirst.evidence.bench.lines import Mean
-from clusterfirst.evidence.bench.plot import gap_against_seconds
-from clusterfirst.evidence.bench.published import read_published
 from clusterfirst.evidence.bench.report import (
     document,
+    gap_against_seconds,
     make_report,
     table,
     write_report,
 )
+from clusterfirst.evidence.bench.rows import read_published
 from clusterfirst.problem.errors import InputError
 
 

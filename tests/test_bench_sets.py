@@ -22,7 +22,7 @@ from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import judge
-from clusterfirst.solving.engine import Outcome
+from clusterfirst.solving.cluster import Outcome
 
 
 def test_a_folder_of_instances_with_solutions(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterfirst.problem.city import City
+from clusterfirst.problem.city import City, extent_of, oddities
 from clusterfirst.problem.errors import InputError
-from clusterfirst.problem.extent import extent_of, oddities
 from strategies import cities
 
 FAST = settings(max_examples=50, deadline=None)

@@ -23,7 +23,7 @@ from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import search_limited
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings
 
 ORDERS, DAYS = 5, 4
 OF_OTHERS = {"E825", "E828"}  # a group on the road elsewhere, an idle vehicle

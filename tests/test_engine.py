@@ -14,7 +14,7 @@ import pytest
 
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.solving.child import Child, ChildFailedError, guarded_call
-from clusterfirst.solving.engine import map_tasks
+from clusterfirst.solving.cluster import map_tasks
 
 PATIENCE = 60.0  # seconds; guards against hangs on a busy machine
 
@@ -96,7 +96,7 @@ def test_a_hanging_call_is_ended_and_the_next_one_works() -> None:
 def test_children_die_with_a_killed_parent() -> None:
     """After SIGKILL of the parent no child is left behind."""
     code = (
-        "import sys, time; from clusterfirst.solving.engine import Child\n"
+        "import sys, time; from clusterfirst.solving.cluster import Child\n"
         "child = Child(); print(child.call(abs, -1, 60), child.pid)\n"
         "sys.stdout.flush(); child.start(time.sleep, 1000); time.sleep(1000)"
     )

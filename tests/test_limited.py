@@ -21,7 +21,7 @@ from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import Keeping, search_limited
 from clusterfirst.stages.search.limits import bank_prices
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings
 from test_constraints import random_day
 
 EFFORT = SolveOptions(iterations=3000)

@@ -13,7 +13,7 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.stages.search.constrained import Keeping, LimitedSearch
 from clusterfirst.stages.search.limits import bank_prices
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings
 
 
 def town(rng: np.random.Generator, trial: int) -> Instance:

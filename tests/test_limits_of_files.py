@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clusterfirst.files import bundled_city, read_city, read_instances, write_city
-from clusterfirst.files.json_files import MAX_DEPTH, parse_json
+from clusterfirst.files.strict_json import MAX_DEPTH, parse_json
 from clusterfirst.files.verified_folder import read_folder, write_folder
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError

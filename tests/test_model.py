@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clusterfirst.learning.training.configs import TRAINING
+from clusterfirst.learning.training.config_files import TRAINING
 from clusterfirst.networks.config import CONFIGS, ModelConfig, weight_shapes
 from clusterfirst.networks.model_folder import PSI
 from clusterfirst.networks.trainable.router import Router

@@ -22,8 +22,7 @@ from clusterfirst.learning.labels.shards import shard_paths
 from clusterfirst.learning.labels.sources import world
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.sampling import sample_city, sample_uniform
-from clusterfirst.solving.cluster import map_ray
-from clusterfirst.solving.engine import map_tasks
+from clusterfirst.solving.cluster import map_ray, map_tasks
 from clusterfirst.solving.many import solve_many
 from clusterfirst.solving.solver import Result, SolveOptions
 from commands import Capture, problem_of, run

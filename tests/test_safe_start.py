@@ -6,7 +6,7 @@ import pytest
 
 from clusterfirst.evidence.bench import run as bench_run
 from clusterfirst.solving import solver
-from clusterfirst.solving.method import Kind, Method
+from clusterfirst.solving.options import Kind, Method
 from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState

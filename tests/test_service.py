@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from basemaps import write_basemap
-from clusterfirst.files.basemap import require_basemap
 from clusterfirst.files.json_files import instance_of
+from clusterfirst.files.map_page import require_basemap
 from clusterfirst.files.solutions import solution_of
 from clusterfirst.files.source import DEFAULT_LIMITS
 from clusterfirst.problem.errors import InputError

@@ -20,8 +20,7 @@ import torch
 from clusterfirst.learning.labels.pool import LabelPool
 from clusterfirst.learning.training import run as training_run
 from clusterfirst.learning.training.checkpoint import load_checkpoint
-from clusterfirst.learning.training.config_files import config_of, read_config
-from clusterfirst.learning.training.configs import TRAINING
+from clusterfirst.learning.training.config_files import TRAINING, config_of, read_config
 from clusterfirst.learning.training.curves import read_curve
 from clusterfirst.learning.training.loop import (
     Part,

@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from clusterfirst.problem.interrupts import is_compiling
+from clusterfirst.problem.clock import is_compiling
 
 
 def run() -> int:

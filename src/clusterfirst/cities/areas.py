@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.files.city_folder import read_city
-from clusterfirst.files.json_files import write_json
 from clusterfirst.files.lock import locked
 from clusterfirst.files.source import MEGABYTE, named, read_bytes
+from clusterfirst.files.strict_json import write_json
 from clusterfirst.problem.changes import matching
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem

@@ -22,7 +22,7 @@ from clusterfirst.files.picture import FAINT, INK, PALETTE
 from clusterfirst.files.tables import format_table
 from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
 from clusterfirst.problem.instance import FloatArray
-from clusterfirst.solving.engine import Engine, map_tasks
+from clusterfirst.solving.cluster import Engine, map_tasks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -212,8 +212,8 @@ def _compare(
 ) -> Report:
     """Run one set, print its table and write its files."""
     from clusterfirst.evidence.bench.compare import bench as run_bench
-    from clusterfirst.evidence.bench.published import read_published
     from clusterfirst.evidence.bench.report import make_report, write_report
+    from clusterfirst.evidence.bench.rows import read_published
     from clusterfirst.evidence.bench.sets import with_references
 
     others = []

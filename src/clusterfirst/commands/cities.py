@@ -98,7 +98,7 @@ def show_city(
     """Print what a city folder holds, its past days too, after checking its hash."""
     from clusterfirst.cities.portrait import facts as facts_of_days
     from clusterfirst.cities.portrait import lines
-    from clusterfirst.problem.extent import extent_of, oddities
+    from clusterfirst.problem.city import extent_of, oddities
 
     history = open_history(folder)
     city, targets = history.city, _claim_portraits(out or [], folder, len(history))
@@ -258,7 +258,7 @@ def _store(
     city: City, out: Path, name: str, capacity: float | None, vehicles: int | None
 ) -> int:
     from clusterfirst.files import write_city
-    from clusterfirst.problem.extent import extent_of, oddities
+    from clusterfirst.problem.city import extent_of, oddities
 
     city = city.replace(name=name or out.name, capacity=capacity, vehicles=vehicles)
     write_city(out, city)

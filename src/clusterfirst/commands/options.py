@@ -64,7 +64,7 @@ CityFolder = Annotated[
 def exact_capacity(text: str) -> float:
     """Return a capacity as it is typed, or say why a float would change it."""
     from clusterfirst.files.source import plain_number
-    from clusterfirst.problem.exact import inexact
+    from clusterfirst.problem.checks import inexact
 
     value = plain_number(text)
     if value is None:

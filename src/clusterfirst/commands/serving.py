@@ -68,8 +68,8 @@ def serve(
     except ImportError as error:
         rule = "it is not installed: pip install 'clusterfirst[serve]'"
         raise InputError(Problem("E422", "serve", error.name or "", rule)) from error
-    from clusterfirst.files.basemap import require_basemap
     from clusterfirst.files.lock import locked
+    from clusterfirst.files.map_page import require_basemap
     from clusterfirst.service.settings import (
         ServiceLimits,
         ServiceSettings,
@@ -77,8 +77,7 @@ def serve(
         read_token,
         require_guarded,
     )
-    from clusterfirst.solving.cluster import join_cluster
-    from clusterfirst.solving.engine import require_engine
+    from clusterfirst.solving.cluster import join_cluster, require_engine
 
     if backup is not None:
         return _back_up(data, backup)

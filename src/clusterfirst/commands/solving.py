@@ -142,7 +142,7 @@ def solve(
     each on --threads cores (1) of a cluster; lines come as answers do.
     """
     from clusterfirst.files.outputs import Outputs
-    from clusterfirst.solving.engine import require_engine
+    from clusterfirst.solving.cluster import require_engine
     from clusterfirst.solving.solver import SolveOptions
 
     refuse_contradictions(model, method, as_json and json_lines)

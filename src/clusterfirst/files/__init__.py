@@ -21,10 +21,11 @@ from clusterfirst.files.city_folder import (
     read_locations,
     write_city,
 )
-from clusterfirst.files.json_files import instance_document, write_json
+from clusterfirst.files.json_files import instance_document
 from clusterfirst.files.sets import Entry
 from clusterfirst.files.solutions import solution_document
 from clusterfirst.files.source import Limits
+from clusterfirst.files.strict_json import write_json
 
 __all__ = [
     "BUNDLED_ORDERS",

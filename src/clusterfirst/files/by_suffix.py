@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.files import json_files, sets
+from clusterfirst.files import sets
 from clusterfirst.files.atomic import write_bytes, write_text
 from clusterfirst.files.csv_files import format_orders, parse_orders
 from clusterfirst.files.day import Asked
@@ -18,14 +18,18 @@ from clusterfirst.files.driver_sheets import format_sheets
 from clusterfirst.files.export import (
     format_gpx,
     format_stops,
+    format_workbook,
     geojson_document,
     require_degrees,
 )
+from clusterfirst.files.json_files import instance_document, parse_instance
 from clusterfirst.files.map_page import format_map
-from clusterfirst.files.routes_table import holds_stops, nothing_found, parse_routes
 from clusterfirst.files.sets import Entry, SetContext
 from clusterfirst.files.solutions import (
     format_sol,
+    holds_stops,
+    nothing_found,
+    parse_routes,
     parse_sol,
     parse_solution_json,
     solution_document,
@@ -38,10 +42,10 @@ from clusterfirst.files.source import (
     read_text,
     warn,
 )
+from clusterfirst.files.strict_json import write_json
 from clusterfirst.files.tables import TABLES, sheets, table_text
 from clusterfirst.files.vrplib import parse_vrp
 from clusterfirst.files.vrplib_writing import format_vrp
-from clusterfirst.files.workbook import format_workbook
 from clusterfirst.problem.changes import Changes
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem, quote
@@ -105,7 +109,7 @@ def read_instance(
         if suffix == ".vrp":
             instance = parse_vrp(text, limits, Path(path).stem)
         elif suffix == ".json":
-            instance = json_files.parse_instance(text, limits, Path(path).stem)
+            instance = parse_instance(text, limits, Path(path).stem)
         elif suffix in TABLES:
             rule = "a table of orders needs its city and a capacity"
             hint = "add --city FOLDER, and --capacity Q unless the city has one"
@@ -222,7 +226,7 @@ def write_instance(path: PathLike, instance: Instance) -> None:
         if suffix == ".vrp":
             write_text(path, format_vrp(instance))
         elif suffix == ".json":
-            json_files.write_json(path, json_files.instance_document(instance))
+            write_json(path, instance_document(instance))
         elif suffix == ".csv":
             if instance.city_rows is None:
                 rule = "only the orders of a city's day go into .csv; write .json"
@@ -268,7 +272,7 @@ def write_solution(
 
             write_picture(path, instance, solution)
         elif suffix == ".geojson":
-            json_files.write_json(path, geojson_document(instance, solution))
+            write_json(path, geojson_document(instance, solution))
         elif suffix == ".gpx":
             write_text(path, format_gpx(instance, solution))
         elif suffix == ".xlsx":
@@ -278,7 +282,7 @@ def write_solution(
         else:
             if document is None:
                 document = solution_document(instance, solution)
-            json_files.write_json(path, document)
+            write_json(path, document)
 
 
 def require_solution_fits(path: PathLike, instance: Instance) -> None:

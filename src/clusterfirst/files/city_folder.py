@@ -20,7 +20,6 @@ from clusterfirst.files.csv_files import (
     parse_locations,
     parse_new_locations,
 )
-from clusterfirst.files.json_files import Checker, format_json, parse_json
 from clusterfirst.files.lock import locked
 from clusterfirst.files.source import (
     DEFAULT_LIMITS,
@@ -31,6 +30,7 @@ from clusterfirst.files.source import (
     read_text,
     warn,
 )
+from clusterfirst.files.strict_json import Checker, format_json, parse_json
 from clusterfirst.files.tables import table_text
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.city import City

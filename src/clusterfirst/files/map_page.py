@@ -1,7 +1,8 @@
 """A plan as a map in one HTML file that works without a network.
 
 Leaflet is inlined; the page may load nothing (its content security policy says so), so
-it can be sent by mail and opened anywhere.
+it can be sent by mail and opened anywhere. A street map, if there is one, is a PMTiles
+archive inside the page, drawn by pmtiles.js, protomaps-leaflet.js and basemap.js.
 """
 
 from __future__ import annotations
@@ -15,13 +16,36 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.files.basemap import SCRIPTS, require_basemap
 from clusterfirst.files.picture import LINE_STYLES, route_looks
 from clusterfirst.files.plan import Plan, RouteLines, StopLine, plan_of
 from clusterfirst.problem.changes import Changes
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.problem.solution import Solution
+
+SCRIPTS = ("pmtiles.js", "protomaps-leaflet.js", "basemap.js")
+HEADER_BYTES = 127
+MAGIC = b"PMTiles\x03"  # the third version of the format
+TILE_TYPE = 99  # where the header says what a tile is
+VECTOR = 1
+
+
+def require_basemap(path: Path) -> Path:
+    """Refuse what is not a PMTiles file of vector tiles; return the path."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+    except OSError as error:
+        rule = f"it cannot be read: {error.strerror or type(error).__name__}"
+        raise InputError(Problem("E102", "--basemap", str(path), rule)) from error
+    if len(header) < HEADER_BYTES or not header.startswith(MAGIC):
+        rule = "a PMTiles file of version 3 is needed"
+        raise InputError(Problem("E160", "--basemap", str(path), rule))
+    if header[TILE_TYPE] != VECTOR:
+        rule = "its tiles are pictures; vector tiles are needed"
+        raise InputError(Problem("E160", "--basemap", str(path), rule))
+    return path
+
 
 HERE = Path(__file__).parent
 PLANE = 1000.0  # a plane map is drawn in a square of this size

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.files.json_files import parse_json
 from clusterfirst.files.sets import npz_arrays
 from clusterfirst.files.source import (
     DEFAULT_LIMITS,
@@ -27,6 +26,7 @@ from clusterfirst.files.source import (
     read_bytes,
     read_text,
 )
+from clusterfirst.files.strict_json import parse_json
 from clusterfirst.files.tables import SEPARATORS, parse_table, table_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clusterfirst.problem.checks import inexact
 from clusterfirst.problem.errors import InputError, InputWarning, Problem, quote
-from clusterfirst.problem.exact import inexact
 from clusterfirst.problem.instance import MAX_CUSTOMERS
 
 MEGABYTE = 1 << 20

@@ -19,8 +19,8 @@ import numpy as np
 
 from clusterfirst.files.atomic import write_text
 from clusterfirst.files.source import Complaints
+from clusterfirst.problem.checks import inexact
 from clusterfirst.problem.errors import MAX_LINES, InputError, Problem, quote
-from clusterfirst.problem.exact import inexact
 
 MAX_DIGITS = 30
 MAX_DEPTH = 100

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterfirst.files.atomic import make_folder, write_bytes
-from clusterfirst.files.json_files import parse_json
 from clusterfirst.files.source import read_bytes
+from clusterfirst.files.strict_json import parse_json
 from clusterfirst.problem.errors import InputError, Problem
 
 MANIFEST = "manifest.json"

@@ -1,8 +1,9 @@
-"""Wall-clock deadlines: the one notion of "time is up" in every stage."""
+"""When to stop: wall-clock deadlines, and Ctrl-C where nobody would see it."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass
 
@@ -48,3 +49,12 @@ class Deadline:
 
 
 NEVER = Deadline.never()
+
+
+def is_compiling() -> bool:
+    """Whether this thread is inside of numba, whose callbacks swallow exceptions.
+
+    Importing this imports no numba.
+    """
+    locks = sys.modules.get("numba.core.compiler_lock")
+    return locks is not None and bool(locks.global_compiler_lock.is_locked())

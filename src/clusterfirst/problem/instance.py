@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from clusterfirst.problem.checks import MAX_DECIMALS as MAX_DECIMALS
+from clusterfirst.problem.checks import MAX_EXACT as MAX_EXACT
 from clusterfirst.problem.checks import METRICS as METRICS
 from clusterfirst.problem.checks import Metric as Metric
 from clusterfirst.problem.checks import (
@@ -28,7 +30,9 @@ from clusterfirst.problem.checks import (
     check_options,
     checked_coords,
     checked_matrix,
+    exact_units,
     plain_number,
+    require_exact_integers,
     stop_if_wrong,
 )
 from clusterfirst.problem.constraints import Constraints, checked
@@ -38,9 +42,6 @@ from clusterfirst.problem.distances import FloatArray as FloatArray
 from clusterfirst.problem.distances import Rounding as Rounding
 from clusterfirst.problem.distances import great_circle, round_distances
 from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
-from clusterfirst.problem.exact import MAX_DECIMALS as MAX_DECIMALS
-from clusterfirst.problem.exact import MAX_EXACT as MAX_EXACT
-from clusterfirst.problem.exact import exact_units, require_exact_integers
 from clusterfirst.problem.feasibility import Alone, reasons
 from clusterfirst.problem.fleet import IntArray as IntArray
 from clusterfirst.problem.fleet import same_fields

@@ -21,8 +21,9 @@ import numpy as np
 
 from clusterfirst.files import read_instance, read_locations
 from clusterfirst.files.csv_files import parse_orders
-from clusterfirst.files.json_files import Checker, instance_of, parse_json
+from clusterfirst.files.json_files import instance_of
 from clusterfirst.files.source import Limits, check_title, plain_number
+from clusterfirst.files.strict_json import Checker, parse_json
 from clusterfirst.files.tables import ALIASES, format_table, parse_table, table_text
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import (
@@ -35,8 +36,7 @@ from clusterfirst.problem.errors import (
 from clusterfirst.problem.instance import Instance
 from clusterfirst.service.problems import Refusal
 from clusterfirst.service.settings import ServiceLimits
-from clusterfirst.solving.method import METHODS, Kind
-from clusterfirst.solving.options import SolveOptions
+from clusterfirst.solving.options import METHODS, Kind, SolveOptions
 
 JSON = "application/json"
 CSV = "text/csv"

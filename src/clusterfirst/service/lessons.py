@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
-from clusterfirst.files.json_files import Checker
+from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder

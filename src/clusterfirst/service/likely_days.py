@@ -17,7 +17,7 @@ from clusterfirst.cities.forecast import ForecastSettings, forecast
 from clusterfirst.cities.history import WEEKDAYS, History, PastDay
 from clusterfirst.cities.quote import Quoter, QuoteSettings
 from clusterfirst.files.csv_files import parse_days
-from clusterfirst.files.json_files import Checker
+from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.instance import Instance
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from clusterfirst.files.json_files import Checker
+from clusterfirst.files.strict_json import Checker
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
 from clusterfirst.service.inputs import CSV, JSON, XLSX, Body, document_of, read_wish

@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 
 from clusterfirst.files import instance_document, write_solution
 from clusterfirst.files.by_suffix import SOLUTION_SUFFIXES
-from clusterfirst.files.json_files import format_json, parse_instance
+from clusterfirst.files.json_files import parse_instance
 from clusterfirst.files.solutions import solution_document, solution_of
+from clusterfirst.files.strict_json import format_json
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge

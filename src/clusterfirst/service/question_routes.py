@@ -12,8 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
 from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
-from clusterfirst.files.json_files import instance_document, instance_of, parse_json
+from clusterfirst.files.json_files import instance_document, instance_of
 from clusterfirst.files.solutions import solution_of
+from clusterfirst.files.strict_json import parse_json
 from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service import schemas

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterfirst.files import instance_document
-from clusterfirst.files.json_files import Checker, instance_of
+from clusterfirst.files.json_files import instance_of
+from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.errors import Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution

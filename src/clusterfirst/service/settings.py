@@ -10,7 +10,7 @@ from typing import Any
 
 from clusterfirst.files.source import Limits
 from clusterfirst.problem.errors import InputError, Problem
-from clusterfirst.solving.engine import Engine
+from clusterfirst.solving.cluster import Engine
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
 MEGABYTE = 1 << 20

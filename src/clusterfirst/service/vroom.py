@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.files.json_files import Checker
+from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.fleet import Fleet

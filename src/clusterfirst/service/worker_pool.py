@@ -21,8 +21,7 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.service.problems import Refusal
 from clusterfirst.service.worker import STOP, Question, Task
 from clusterfirst.solving.child import Child, ChildFailedError
-from clusterfirst.solving.cluster import RemoteChild
-from clusterfirst.solving.engine import Engine
+from clusterfirst.solving.cluster import Engine, RemoteChild
 
 ATTEMPTS = 2
 GRACE = 20.0  # seconds after its limit in which a worker must have answered

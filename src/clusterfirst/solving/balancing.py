@@ -13,8 +13,7 @@ from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.stages.search.constrained import Keeping, LimitedSearch, Routing
-from clusterfirst.stages.search.schedule import Schedule
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings, Schedule
 
 MEASURES = ("stops", "load", "distance", "duration")
 FALLS = 12  # times that the temperature falls, each aiming at other routes

@@ -29,7 +29,7 @@ from clusterfirst.solving.staying import reasons_to_stay
 from clusterfirst.solving.warming import warm_up
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.constrained import Keeping, Routing, search_limited
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings
 
 FREE_SHARE = 0.4  # of the time for the plan that a kept or an even one is told beside
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.canonical import canonical
-from clusterfirst.solving.engine import Engine, require_engine
+from clusterfirst.solving.cluster import Engine, require_engine
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import Result, new_state, search, solve, warm_up
 

@@ -24,13 +24,14 @@ from clusterfirst.solving.first_method import (
     start_share,
     with_method,
 )
-from clusterfirst.solving.method import METHODS, run_method
 from clusterfirst.solving.options import (
     ASSIGNMENTS,
     FLEETS,
     JUDGING,
+    METHODS,
     TIME_LIMITS,
     SolveOptions,
+    run_method,
 )
 from clusterfirst.solving.result import Result
 from clusterfirst.solving.safe_start import safe_routes, some_packing

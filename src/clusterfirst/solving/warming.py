@@ -25,8 +25,14 @@ import numpy as np
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.decoding import warm_assignment
-from clusterfirst.solving.method import OUTSIDE, Kind, find_method, run_method
-from clusterfirst.solving.options import AUTO, SolveOptions
+from clusterfirst.solving.options import (
+    AUTO,
+    OUTSIDE,
+    Kind,
+    SolveOptions,
+    find_method,
+    run_method,
+)
 from clusterfirst.stages.kernel_cache import KERNELS, calls_left, kernels_left
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState

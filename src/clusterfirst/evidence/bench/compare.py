@@ -35,7 +35,7 @@ from clusterfirst.problem.errors import InputError, require_rules
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import judge
 from clusterfirst.solving.child import Child, ChildFailedError
-from clusterfirst.solving.engine import Engine, map_tasks
+from clusterfirst.solving.cluster import Engine, map_tasks
 from clusterfirst.solving.solver import TIME_LIMITS
 
 STARTUP_PATIENCE = 600.0  # seconds; numba compiles for a minute on a busy machine

@@ -39,7 +39,7 @@ from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance, IntArray, Rounding
 from clusterfirst.problem.sampling import PUBLIC_SETS, sample_day, sample_public
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.solving.engine import map_tasks
+from clusterfirst.solving.cluster import map_tasks
 
 DATA_VARIABLE = "CLUSTERFIRST_DATA"
 CACHE_VARIABLE = "CLUSTERFIRST_CACHE"

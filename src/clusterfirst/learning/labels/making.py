@@ -41,8 +41,7 @@ from clusterfirst.problem.errors import (
 )
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.solving.cluster import Outcome
-from clusterfirst.solving.engine import Engine, map_tasks
+from clusterfirst.solving.cluster import Engine, Outcome, map_tasks
 
 __all__ = [
     "LabelOptions",

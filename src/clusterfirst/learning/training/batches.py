@@ -60,7 +60,7 @@ class TrainBatch:
     is_seed: Tensor  # (B, N) 1 for the m most distal customers of each route
     slack: Tensor  # (B,) unused vehicles: K - total demand / Q
     capacity: IntArray  # (B,) in the units of the demands
-    own_seeds: bool = False  # score at the model's own seeds (own_seeds.py)
+    own_seeds: bool = False  # score at the model's own seeds (losses.py)
 
 
 def draw_batch(

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.files.json_files import write_json
 from clusterfirst.files.source import read_bytes
-from clusterfirst.learning.training.configs import TRAINING
+from clusterfirst.files.strict_json import write_json
+from clusterfirst.learning.training.config_files import TRAINING
 from clusterfirst.learning.training.loop import TrainConfig, Trainer
 from clusterfirst.learning.training.pretraining import pretrain
 from clusterfirst.learning.training.run import TrainData

@@ -36,8 +36,8 @@ import numpy as np
 
 from clusterfirst.cities.day_law import fit
 from clusterfirst.cities.history import History
-from clusterfirst.files.json_files import write_json
 from clusterfirst.files.lock import locked
+from clusterfirst.files.strict_json import write_json
 from clusterfirst.learning.labels.making import (
     LabelOptions,
     LabelProgress,

@@ -27,10 +27,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from clusterfirst.files.atomic import write_bytes, write_text
-from clusterfirst.files.json_files import write_json
 from clusterfirst.files.lock import locked
 from clusterfirst.files.picture import write_figure
 from clusterfirst.files.source import MEGABYTE, read_bytes
+from clusterfirst.files.strict_json import write_json
 from clusterfirst.learning.training.checkpoint import (
     UNREADABLE,
     Checkpoint,

@@ -27,8 +27,8 @@ from torch import Tensor
 
 from clusterfirst.files.atomic import write_bytes
 from clusterfirst.files.city_folder import write_city
-from clusterfirst.files.json_files import write_json
 from clusterfirst.files.lock import locked
+from clusterfirst.files.strict_json import write_json
 from clusterfirst.learning.labels.pool import LabelPool
 from clusterfirst.learning.training.checkpoint import (
     Checkpoint,
@@ -47,8 +47,8 @@ from clusterfirst.learning.training.validation import SolvedGap, Validation, sol
 from clusterfirst.networks.config import KNOWS_CITY
 from clusterfirst.networks.network import Network
 from clusterfirst.problem.city import City
+from clusterfirst.problem.clock import is_compiling
 from clusterfirst.problem.errors import InputError, InputWarning, Problem
-from clusterfirst.problem.interrupts import is_compiling
 
 CHECKPOINTS = "checkpoints"
 ROWS = 1000  # of curve.csv in a whole run, about

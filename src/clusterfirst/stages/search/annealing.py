@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from clusterfirst.problem.instance import FloatArray
 from clusterfirst.stages.compiled import kernel, random
-from clusterfirst.stages.search.memory import keep_best
+from clusterfirst.stages.search.linked import keep_best
 from clusterfirst.stages.search.moves import (
     CROSS,
     EXCHANGE,
@@ -20,7 +20,7 @@ from clusterfirst.stages.search.moves import (
 )
 from clusterfirst.stages.search.regions import Region
 from clusterfirst.stages.search.ruin_recreate import ruin_and_recreate
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings
 
 MOVES = 100  # small steps of one iteration
 

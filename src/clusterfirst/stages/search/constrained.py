@@ -16,12 +16,10 @@ from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.annealing import Plan, make_plan
 from clusterfirst.stages.search.limited import anneal_limited, construct
 from clusterfirst.stages.search.limits import Limits, limits_of, measure_all
-from clusterfirst.stages.search.linked import MATRIX, Data, link_routes
-from clusterfirst.stages.search.memory import memory_for
+from clusterfirst.stages.search.linked import MATRIX, Data, link_routes, memory_for
 from clusterfirst.stages.search.regions import Region, whole_data
 from clusterfirst.stages.search.ruin_recreate import ruins_for
-from clusterfirst.stages.search.schedule import Schedule
-from clusterfirst.stages.search.settings import PolishSettings
+from clusterfirst.stages.search.schedule import PolishSettings, Schedule
 
 Routing = dict[int, list[int]]  # customers of each vehicle, in the order of driving
 SPARE = 20  # idle vehicles of a kind that are looked at beyond twice those needed

@@ -27,11 +27,12 @@ from clusterfirst.stages.search.linked import (
     after,
     before,
     distance,
+    keep_best,
     link,
     route_of,
+    touch,
     unlink,
 )
-from clusterfirst.stages.search.memory import keep_best, touch
 from clusterfirst.stages.search.ruin_recreate import NOWHERE, ruin, sort_removed
 
 RECALLED = 4  # orders that a step draws from the bank, at most

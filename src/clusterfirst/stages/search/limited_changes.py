@@ -14,8 +14,7 @@ from clusterfirst.stages.search.limits import (
     may_move,
     uneven,
 )
-from clusterfirst.stages.search.linked import after, route_of
-from clusterfirst.stages.search.memory import accept
+from clusterfirst.stages.search.linked import accept, after, route_of
 
 
 @inner

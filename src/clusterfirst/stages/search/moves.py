@@ -13,6 +13,7 @@ import numpy as np
 
 from clusterfirst.stages.compiled import inlined, inner, random_bits, signed
 from clusterfirst.stages.search.linked import (
+    accept,
     after,
     before,
     distance,
@@ -22,7 +23,6 @@ from clusterfirst.stages.search.linked import (
     route_of,
     unlink,
 )
-from clusterfirst.stages.search.memory import accept
 
 STRING, SWAP, CROSS, EXCHANGE, OPEN = range(5)
 LOW = np.uint64(0xFFFFFFFF)

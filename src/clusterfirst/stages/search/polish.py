@@ -33,8 +33,8 @@ from clusterfirst.stages.search.regions import (
     together,
     whole_data,
 )
+from clusterfirst.stages.search.schedule import PolishSettings as PolishSettings
 from clusterfirst.stages.search.schedule import Schedule
-from clusterfirst.stages.search.settings import PolishSettings as PolishSettings
 
 GOLDEN = 0.6180339887498949  # its multiples spread cutting lines evenly
 

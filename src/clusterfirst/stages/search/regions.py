@@ -23,11 +23,12 @@ from clusterfirst.stages.search.linked import (
     ROUNDED,
     SPHERE,
     Data,
+    Memory,
     Tours,
     link_routes,
+    memory_for,
     read_routes,
 )
-from clusterfirst.stages.search.memory import Memory, memory_for
 from clusterfirst.stages.search.ruin_recreate import Ruins, ruins_for
 
 ROUNDING = {  # distance -> floor(distance * scale + offset), as in instance.py

@@ -21,11 +21,12 @@ from clusterfirst.stages.search.linked import (
     after,
     before,
     distance,
+    keep_best,
     link,
     route_of,
+    touch,
     unlink,
 )
-from clusterfirst.stages.search.memory import keep_best, touch
 
 NOWHERE = -1
 
