@@ -45,9 +45,9 @@ def nearest(
     include_self
         Put the point itself in front of its list.
 
-    Lists are ordered by distance, the width is that of the longest one. The sets
-    are the same for rotated, reflected, shifted and scaled points, and for points
-    in another order.
+    Lists are ordered by distance, then by row, the width is that of the longest one.
+    The sets are the same for rotated, reflected, shifted and scaled points, and for
+    points in another order; so is the order inside them while no digit changes.
     """
     points = np.ascontiguousarray(points, dtype=np.float64)
     m = len(points)
@@ -57,14 +57,14 @@ def nearest(
         return alone if include_self else np.empty((m, 0), dtype=np.int64)
     tree = tree_of(points)
     # k others and one more: that one shows whether the k-th distance is shared.
-    apart, rows = nearest_others(tree, np.arange(m), k + 1)
+    apart, rows = _in_order(*nearest_others(tree, np.arange(m), k + 1))
     kth = apart[:, k - 1]
     reach = _reach(kth, points)
     lists = np.full((m, MOST * k), -1, dtype=np.int64)
     lists[:, :k] = rows[:, :k]
     tied = np.flatnonzero((apart <= reach[:, None]).sum(axis=1) > k)
     if len(tied):
-        apart, rows = nearest_others(tree, tied, MOST * k + 1)
+        apart, rows = _in_order(*nearest_others(tree, tied, MOST * k + 1))
         taken = apart <= reach[tied, None]  # a prefix of each row
         room = min(MOST * k, rows.shape[1])
         lists[tied, :room] = np.where(taken, rows, -1)[:, :room]
@@ -75,6 +75,17 @@ def nearest(
     if include_self:
         lists = np.column_stack([np.arange(m, dtype=np.int64), lists])
     return lists
+
+
+def _in_order(apart: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:
+    """Among the equally far the first row first; a tree returns them as it stands.
+
+    Sums in fp32 depend on their order, and a mirrored map has another tree.
+    """
+    ties = np.flatnonzero((apart[:, 1:] == apart[:, :-1]).any(axis=1))
+    order = np.lexsort((rows[ties], apart[ties]), axis=1)
+    rows[ties] = np.take_along_axis(rows[ties], order, axis=1)
+    return apart, rows
 
 
 def _reach(distance: FloatArray, points: FloatArray) -> FloatArray:
@@ -121,7 +132,10 @@ class _Shells:
             apart = np.sqrt((delta**2).sum(axis=1))
             inside, shell = ball[apart < near], ball[apart >= near]
             ordered = shell[np.argsort(self._rank[shell], kind="stable")]
-            self._known[place] = (inside[np.argsort(apart[apart < near])], ordered)
+            self._known[place] = (
+                inside[np.argsort(apart[apart < near], kind="stable")],
+                ordered,
+            )
         return self._known[place]
 
     def rank(self, rows: IntArray) -> IntArray:
