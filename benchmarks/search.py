@@ -53,7 +53,7 @@ from clusterfirst.stages.classical.savings import savings
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search import polish as polishing
 from clusterfirst.stages.search import schedule
-from clusterfirst.stages.search.annealing import MOVES, anneal, make_plan
+from clusterfirst.stages.search.annealing import anneal, make_plan
 from clusterfirst.stages.search.polish import PolishSettings, polish
 from clusterfirst.stages.search.regions import make_region, whole_data
 from clusterfirst.stages.search_state import SearchState
@@ -114,7 +114,7 @@ def searched(
     """Judged cost after a start and polish in so many CPU seconds."""
     deadline = CpuDeadline(seconds)
     if method == NETWORK:
-        hot = first_temperature(instance, "neural", settings.hot)
+        hot = first_temperature(instance, "neural", settings)
         settings = replace(settings, hot=hot)
     answer = polish(instance, STARTS[method](instance), settings, deadline)
     verdict = judge(instance, Solution(answer.routes))
@@ -161,8 +161,8 @@ def steps(customers: int) -> list[dict[str, Any]]:
             plan = make_plan(settings, region)
             begin = time.process_time()
             anneal(region.data, region.state, plan, 20_000, 0.1 * scale)
-            row[kind] = (time.process_time() - begin) / 20_000 / MOVES * 1e9
-        row[RUIN] = (row[RUIN] - row["open"]) * MOVES
+            row[kind] = (time.process_time() - begin) / 20_000 / base.moves * 1e9
+        row[RUIN] = (row[RUIN] - row["open"]) * base.moves
         text = ", ".join(f"{kind} {value:.0f}" for kind, value in row.items())
         print(f"N={customers} Q={capacity}: ns per step: {text}", flush=True)
         rows.append({"customers": customers, "capacity": capacity, "ns": row})

@@ -23,6 +23,7 @@ from clusterfirst.evidence.bench.report import make_report, table
 from clusterfirst.evidence.bench.rows import Key, RowsFile
 from clusterfirst.evidence.bench.run import Answer, Method, Run, answer
 from clusterfirst.evidence.bench.sets import Case
+from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.sampling import sample_city, sample_day
 from clusterfirst.problem.solution import Solution, judge
@@ -132,7 +133,8 @@ def test_every_run_is_planned_once_and_interleaved() -> None:
         {"seconds": (0.001,)},
         {"seconds": (math.nan,)},
         {"seeds": (-1,)},
-        {"cores": 3},
+        {"cores": 0},
+        {"cores": len(usable_cores()) + 1},
         {"engine": "ray", "cores": 2},
     ],
 )

@@ -13,10 +13,14 @@ from clusterfirst.solving.first_method import (
     ONE_DECODING,
     default_time_limit,
     first_temperature,
+    start_share,
     with_method,
 )
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
+from clusterfirst.stages.search.schedule import PolishSettings
+
+SETTINGS = PolishSettings()
 
 
 def day(customers: int, **more: object) -> Instance:
@@ -36,6 +40,7 @@ def test_the_network_gets_no_more_than_its_share(limit: float | None) -> None:
         assert not why_not
         if found.method == "neural":
             assert share <= ONE_DECODING
+            assert start_share(found) <= 0.25
         elif customers >= 30:
             assert share > 0.8 * ONE_DECODING
             assert found.method == "savings"
@@ -84,6 +89,6 @@ def test_the_search_begins_cooler_where_the_network_is_right() -> None:
     """Only after the network, and only where its routes are not long."""
     short = day(200)
     long = short.replace(capacity=float(short.demands.sum()) / 2)
-    assert first_temperature(short, "neural", 0.5) < 0.5
+    assert first_temperature(short, "neural", SETTINGS) < SETTINGS.hot
     for instance, method in ((short, "savings"), (long, "neural"), (long, "savings")):
-        assert first_temperature(instance, method, 0.5) == 0.5
+        assert first_temperature(instance, method, SETTINGS) == SETTINGS.hot

@@ -46,8 +46,10 @@ Seconds = Annotated[
 Cores = Annotated[
     int,
     typer.Option(
-        help="1 or 2; on two cores a single-threaded method runs two seeds at "
-        "once and its better answer counts."
+        "--cores",
+        "--threads",
+        help="Cores, and threads of methods that use them; one that does not runs "
+        "as many seeds at once and its best answer counts.",
     ),
 ]
 References = Annotated[

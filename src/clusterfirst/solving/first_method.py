@@ -12,16 +12,13 @@ from dataclasses import replace
 
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.options import AUTO, SolveOptions
+from clusterfirst.stages.search.schedule import PolishSettings
 
 START_SHARE = 0.15  # of the time is the start's, if a search follows
 ONE_DECODING = 0.15  # of the time may go into one, which is worth that
 SAVINGS_SHARE = 0.6  # of the time, at most, for one round of savings
-CUT = 0.35  # of the time, when a busy core has not finished it
+CUT = 0.25  # of the time, when a busy core has not finished it
 NETWORK_SECONDS = 0.012, 9e-5  # of one on an idle core: at least, and per customer
-# First temperature of the search after the network, which its own would melt. Where
-# routes are longer than LONG the network is too often wrong for that (log/).
-NETWORK_HOT = 0.3
-LONG = 40  # customers per route
 NETWORK_FROM = 30  # customers; below, any start is as good
 
 
@@ -62,10 +59,14 @@ def start_share(options: SolveOptions) -> float:
     return CUT if options.method == "neural" and single else START_SHARE
 
 
-def first_temperature(instance: Instance, method: str, usual: float) -> float:
+def first_temperature(
+    instance: Instance, method: str, settings: PolishSettings
+) -> float:
     """Of the search that begins with this method's routes."""
-    short = instance.num_customers <= LONG * instance.min_vehicles
-    return NETWORK_HOT if method == "neural" and short else usual
+    longest = settings.long_routes * instance.min_vehicles
+    if method == "neural" and instance.num_customers <= longest:
+        return settings.hot_after_network
+    return settings.hot
 
 
 def _seconds(law: tuple[float, float], customers: int) -> float:

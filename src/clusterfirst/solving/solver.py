@@ -341,7 +341,7 @@ def _polish(state: SearchState, options: SolveOptions, deadline: Deadline) -> No
         cores = options.cores if options.iterations is None else COUNTED_THREADS
         threads = options.threads or useful_threads(state.instance, cores)
         settings = PolishSettings(options.seed, options.iterations, threads)
-        hot = first_temperature(state.instance, options.method, settings.hot)
+        hot = first_temperature(state.instance, options.method, settings)
         settings = replace(settings, hot=hot)
         if state.on_progress is not None:
             settings = replace(settings, on_round=partial(state.on_progress, "polish"))

@@ -60,7 +60,7 @@ class BenchOptions:
     def __post_init__(self) -> None:
         low, high = TIME_LIMITS
         ray = self.engine == "ray"
-        most = 1 if ray else min(2, len(usable_cores()))
+        most = 1 if ray else len(usable_cores())
         few = f"1 to {most}" + (" on a cluster, for quality only" if ray else "")
         rules = {
             "methods": (bool(self.methods), "must be at least one"),
@@ -212,14 +212,15 @@ class WarmProcesses:
         self.startup: dict[str, float] = {}  # seconds until a method was ready
 
     def run(self, case: Case, key: Key) -> Answer:
-        """Run a method once; on two cores a single-threaded one from two seeds.
+        """Run a method once; on more cores a single-threaded one from as many seeds.
 
         The better answer counts, and the longer time.
         """
         if Method.of(key.method).uses_threads or len(self._cores) == 1:
             parts = [(self._cores, key.seed)]
         else:
-            parts = [((c,), 2 * key.seed + i) for i, c in enumerate(self._cores)]
+            first = len(self._cores) * key.seed
+            parts = [((c,), first + i) for i, c in enumerate(self._cores)]
         try:  # all are ready before the first one starts
             children = [self._child(key.method, cores) for cores, _ in parts]
         except ChildFailedError as failure:

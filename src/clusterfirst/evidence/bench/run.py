@@ -57,7 +57,7 @@ class Method:
 
     @property
     def uses_threads(self) -> bool:
-        """Whether it can use two cores at once by itself."""
+        """Whether it can use several cores at once by itself."""
         return self.name == "vroom" or self.polish
 
     def weights(self, default: str | None) -> str | None:

@@ -22,14 +22,13 @@ from clusterfirst.stages.search.regions import Region
 from clusterfirst.stages.search.ruin_recreate import ruin_and_recreate
 from clusterfirst.stages.search.schedule import PolishSettings
 
-MOVES = 100  # small steps of one iteration
-
 
 class Plan(NamedTuple):
     """What the kernels are told: shares of the moves, sizes of the ruins."""
 
     kinds: npt.NDArray[np.uint8]  # (256,) the kind of move of a random byte
     excess: FloatArray  # (512,) quantiles of the exponential law
+    moves: int  # small steps of one iteration
     partners: np.uint64  # nearest customers a move may join
     ruins: float  # ruin-and-recreate steps per iteration
     removed: float
@@ -58,6 +57,7 @@ def make_plan(settings: PolishSettings, region: Region) -> Plan:
     return Plan(
         kinds=kinds,
         excess=-np.log((np.arange(512) + 0.5) / 512),
+        moves=settings.moves,
         partners=np.uint64(min(settings.partners, region.data.near.shape[1])),
         ruins=settings.ruins,
         removed=settings.removed,
@@ -75,7 +75,7 @@ def anneal(
     """Run so many iterations at one temperature."""
     tours, memory, ruins = state
     for _ in range(iterations):
-        for _ in range(MOVES):
+        for _ in range(plan.moves):
             random_move(data, tours, memory, plan, temperature)
         rest = plan.ruins
         while rest > 0.0 and (rest >= 1.0 or random(memory.rng) < rest):

@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 from clusterfirst.stages.compiled import inner, kernel, random, signed
-from clusterfirst.stages.search.annealing import MOVES
 from clusterfirst.stages.search.limited_crossings import random_limited_move
 from clusterfirst.stages.search.limits import (
     away,
@@ -254,7 +253,7 @@ def anneal_limited(
     """Run so many iterations at one temperature."""
     tours, memory, ruins = state
     for _ in range(iterations):
-        for _ in range(MOVES):
+        for _ in range(plan.moves):
             random_limited_move(data, limits, state, plan, temperature)
         rest = plan.ruins if limits.balance == 0 else 0.0
         while rest > 0.0 and (rest >= 1.0 or random(memory.rng) < rest):

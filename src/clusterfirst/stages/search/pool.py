@@ -17,11 +17,10 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.stages.assignment.mip import BinaryProgram, MipSettings, solve_binary
 from clusterfirst.stages.routes import Routes
+from clusterfirst.stages.search.schedule import PolishSettings
 
 Lists = list[list[int]]
-WHOLE = 500  # customers up to which one program covers everything
-REGION = 300  # customers of a region above that
-MAX_NODES = 2000  # so that a solve without a deadline ends
+USUAL = PolishSettings()
 
 
 def recombine(
@@ -64,7 +63,7 @@ def _regions(instance: Instance, routes: Lists) -> list[set[int]]:
     Regions overlap: every route is the middle of one unless it lies deep in another.
     """
     n = instance.num_customers
-    if n <= WHOLE or instance.coords is None:
+    if n <= USUAL.pool_whole or instance.coords is None:
         return [set(range(1, n + 1))]
     centres = np.array([instance.plane[route].mean(axis=0) for route in routes])
     waiting = np.ones(len(routes), dtype=bool)
@@ -74,11 +73,11 @@ def _regions(instance: Instance, routes: Lists) -> list[set[int]]:
         order = np.argsort(((centres - centres[middle]) ** 2).sum(axis=1))
         region: set[int] = set()
         for r in order.tolist():
-            if len(region) + len(routes[r]) > REGION and region:
+            if len(region) + len(routes[r]) > USUAL.pool_region and region:
                 break
             region.update(routes[r])
             # The inner half needs no region of its own.
-            if len(region) <= REGION / 2:
+            if len(region) <= USUAL.pool_region / 2:
                 waiting[r] = False
         waiting[middle] = False
         regions.append(region)
@@ -116,7 +115,7 @@ def _improve(
     )
     warm = np.array([key in chosen for key in keys])
     answer = solve_binary(
-        program, MipSettings(rel_gap=0.0, max_nodes=MAX_NODES), deadline, warm
+        program, MipSettings(rel_gap=0.0, max_nodes=USUAL.pool_nodes), deadline, warm
     )
     if answer.point is None:
         return best

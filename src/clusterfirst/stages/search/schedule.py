@@ -25,6 +25,7 @@ class PolishSettings:
     on_round: Callable[[float], None] | None = None  # is told the share done
 
     # small steps
+    moves: int = 100  # of one iteration
     neighbours: int = 20  # nearest customers that a step looks at
     partners: int = 20  # of them may be the partner of a move
     strings: float = 0.34  # shares of the moves; the rest opens routes
@@ -43,6 +44,8 @@ class PolishSettings:
     # temperatures, in mean distances to the ten nearest customers
     hot: float = 0.5
     cold: float = 0.03
+    hot_after_network: float = 0.3  # 0.5 would melt what the network built
+    long_routes: float = 40  # customers; above, the network is too often wrong for it
 
     # several falls of the temperature, where there is much time per customer
     several_falls: float = 250  # iterations per customer from which they pay
@@ -51,8 +54,12 @@ class PolishSettings:
     hot_again: float = 0.25
     packed_up_to: int = 150  # customers: the second fall begins with the fewest routes
     pool_share: float = 0.05  # of the time, to recombine the routes they ended with
+    pool_whole: int = 500  # customers up to which one program recombines all routes
+    pool_region: int = 300  # customers of a region above that
+    pool_nodes: int = 2000  # of branch and bound, so that it ends without a deadline
 
     # rounds
+    speed: int = 100_000  # iterations per second of one thread, about
     chunk: int = 100  # iterations between two looks at the clock
     most_rounds: int = 200  # times the map is cut
     round_seconds: float = 0.03  # of a round at least, plus so much per customer
@@ -61,9 +68,6 @@ class PolishSettings:
     smallest_part: int = 150  # customers; smaller parts are not cut off
     copies: int = 4  # of a part are of use
     spare_routes: int = 4  # empty routes of each part
-
-
-SPEED = 100_000  # iterations per second of one thread, about
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Schedule:
         count = math.inf if settings.iterations is None else settings.iterations
         round_seconds = settings.round_seconds + settings.round_seconds_each * n
         rounds = min(seconds / round_seconds, count / settings.chunk)
-        each = min(seconds * SPEED, count) / n
+        each = min(seconds * settings.speed, count) / n
         falls = 1
         if each >= settings.several_falls:
             falls = round(min(each / settings.fall, settings.most_falls))
