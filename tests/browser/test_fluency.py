@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import time
 
 from playwright.sync_api import Browser, Page
 from test_page import DROP, table, until
 
-LONGEST = 100.0  # milliseconds of its own CPU time, whatever else the machine does
-
-
-def longest_task(browser: Browser, page: Page, act: Callable[[], None]) -> float:
-    """The most that the page's thread was busy without a break."""
-    categories = ["toplevel", "devtools.timeline", "__metadata"]
-    browser.start_tracing(page=page, categories=categories)
-    act()
-    events = json.loads(browser.stop_tracing())["traceEvents"]
-    main = {
-        (event["pid"], event["tid"])
-        for event in events
-        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
-    }
-    tasks = [
-        event.get("tdur", 0) / 1000
-        for event in events
-        if "RunTask" in event["name"] and (event["pid"], event["tid"]) in main
-    ]
-    assert tasks
-    return max(tasks)
+from conftest import LONGEST, longest_task
 
 
 def test_nothing_blocks(browser: Browser, page: Page) -> None:
@@ -67,10 +46,9 @@ def test_the_list_grows_as_it_is_scrolled(page: Page) -> None:
     page.get_by_role("tab", name="Stops").click()
     rows = page.locator("#view tbody tr")
     assert 0 < rows.count() < 300
-    for _ in range(40):
-        page.mouse.move(1100, 500)
+    page.mouse.move(1100, 500)
+    end = time.monotonic() + 30
+    while rows.count() < 300:
+        assert time.monotonic() < end, f"{rows.count()} rows"
         page.mouse.wheel(0, 3000)
         page.wait_for_timeout(30)
-        if rows.count() == 300:
-            return
-    raise AssertionError(f"{rows.count()} rows")

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from basemaps import write_basemap
-from conftest import picture
+from conftest import picture, small_plan
 from services import Service
 
 # Puts a file onto the page as the mouse would.
@@ -73,9 +73,9 @@ def start_plan(page: Page, customers: int = 120, seconds: str = "1") -> None:
 
 
 def wait_done(page: Page) -> dict[str, Any]:
-    expect(page.get_by_role("button", name="Plan", exact=True)).to_be_visible(
-        timeout=30_000
-    )
+    """From the click on it runs by the page's own word: this cannot be early."""
+    until(page, "() => !clusterfirst.state.running && clusterfirst.state.plan")
+    expect(page.get_by_role("button", name="Plan", exact=True)).to_be_visible()
     return plan_of(page)
 
 
@@ -93,7 +93,7 @@ def test_problems_are_listed_with_their_lines(page: Page) -> None:
 def test_the_walk(page: Page, service: Service) -> None:
     """Drop, plan, watch, stop, drag, undo, quote, compare, export, restart."""
     start_plan(page, seconds="30")
-    expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
+    expect(page.locator(".vehicle").first).to_be_visible()
     until(page, "() => clusterfirst.state.plan.history?.length >= 3")
     picture(page, "service-planning")
     page.get_by_role("button", name="Stop", exact=True).click()
@@ -248,7 +248,7 @@ def test_the_demo_and_the_stages(page: Page) -> None:
     expect(page.locator("#checked")).to_contain_text("200 orders")
     page.get_by_label("Seconds to plan").select_option("1")
     page.get_by_role("button", name="Plan", exact=True).click()
-    expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
+    expect(page.locator(".vehicle").first).to_be_visible()
     wait_done(page)
     page.get_by_role("button", name="look inside").click()
     for name in ("Clusters", "Transport plan", "Tours", "Seeds"):
@@ -263,6 +263,7 @@ def test_a_phone_shows_everything(
     browser: Browser, service: Service, scheme: Any
 ) -> None:
     """Nothing is cut off at the right, and the lists scroll by themselves."""
+    small_plan(service)
     small = {"width": 390, "height": 844}
     context = browser.new_context(viewport=small, color_scheme=scheme, has_touch=True)
     page = context.new_page()
@@ -288,7 +289,7 @@ def test_a_file_falls_anywhere(page: Page) -> None:
 
 def test_a_spreadsheet_is_dropped(page: Page, service: Service) -> None:
     """XLSX as Excel writes it, through the same field."""
-    plan = service.client.get("/v1/plans").json()["plans"][0]["id"]
+    plan = small_plan(service)
     book = service.client.get(f"/v1/plans/{plan}/export.xlsx").content
     page.locator("#file").set_input_files(
         {"name": "orders.xlsx", "mimeType": "", "buffer": sheet_of(book)}
@@ -314,10 +315,63 @@ def sheet_of(book: bytes) -> bytes:
     return out.getvalue()
 
 
+def test_nothing_else_comes_while_one_is_planned(page: Page, service: Service) -> None:
+    """Files, fields, the demo and other plans wait; pressed twice it is one plan."""
+    small_plan(service)
+    page.reload()
+    page.evaluate(DROP, ["first.csv", table(20)])
+    page.get_by_label("Capacity").fill("40")
+    expect(page.locator("#checked")).to_contain_text("20 orders")
+    page.get_by_label("Seconds to plan").select_option("30")
+    posted: list[str] = []
+    page.on("request", lambda r: posted.append(r.url) if r.method == "POST" else posted)
+    page.evaluate(
+        """() => { const plan = document.getElementById("plan");
+        plan.click(); plan.click(); }"""
+    )
+    expect(page.locator(".vehicle").first).to_be_visible()
+    page.evaluate(DROP.replace(".drop", "#map-side"), ["other.csv", table(7)])
+    expect(page.locator("#toast")).to_contain_text("Stop the planning first")
+    page.get_by_role("tab", name="Orders").click()
+    page.evaluate(DROP, ["other.csv", table(7)])
+    for name in ("#demo", "#file", "[name=capacity]", "td .link"):
+        assert page.locator(name).first.is_disabled(), name
+    page.get_by_role("button", name="Stop", exact=True).click()
+    plan = wait_done(page)
+    assert plan["customers"] == 20
+    assert len(page.evaluate("clusterfirst.map.places")) == 21
+    assert [url.rsplit("/", 1)[1] for url in posted] == ["plans"]
+
+
+def test_a_file_is_read_once_and_the_last_answer_counts(page: Page) -> None:
+    """Dropped on the field for it: one request; a late answer of an older one: none."""
+    held: list[Route] = []
+    page.route("**/validate*", lambda one: held.append(one))
+    page.evaluate(DROP, ["first.csv", table(20)])
+    wait_for(page, held, 1)
+    page.evaluate(DROP, ["second.csv", table(30)])
+    wait_for(page, held, 2)
+    held[1].continue_()
+    expect(page.locator("#checked")).to_contain_text("capacity")
+    held[0].continue_()
+    page.unroute("**/validate*")
+    page.get_by_label("Capacity").fill("40")
+    expect(page.locator("#checked")).to_contain_text("30 orders")
+    assert len(held) == 2
+
+
+def wait_for(page: Page, found: list[Route], count: int) -> None:
+    """Until the page has asked so often."""
+    end = time.monotonic() + 30
+    while len(found) < count:
+        assert time.monotonic() < end
+        page.wait_for_timeout(30)
+
+
 def test_colours_and_focus_stay(page: Page) -> None:
     """Stops keep their colour when routes get other numbers; lists keep the focus."""
     start_plan(page)
-    expect(page.locator(".vehicle").first).to_be_visible(timeout=20_000)
+    expect(page.locator(".vehicle").first).to_be_visible()
     plan = wait_done(page)
     dot = "document.querySelector('.vehicle').style.getPropertyValue('--route')"
     before = page.evaluate(dot)
@@ -337,8 +391,10 @@ def test_colours_and_focus_stay(page: Page) -> None:
     expect(page.locator(".vehicle > button").nth(1)).to_be_focused()
 
 
-def test_the_keyboard_is_enough(page: Page) -> None:
+def test_the_keyboard_is_enough(page: Page, service: Service) -> None:
     """Tabs by arrow keys, a stop moved by a button; every control has a name."""
+    small_plan(service)
+    page.reload()
     page.locator("td .link").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".vehicle").first).to_be_visible()
@@ -393,11 +449,12 @@ def test_a_late_answer_is_dropped(page: Page) -> None:
     page.get_by_role("tab", name="Why").click()
     page.get_by_label("Price a new order at").fill("51.05, 3.72")
     page.keyboard.press("Enter")
-    until(page, "() => clusterfirst.state.quote !== null")
+    wait_for(page, asked, 1)
     page.get_by_role("tab", name="Stops").click()
     page.get_by_role("button", name="S17", exact=True).click()
     expect(page.locator("#view")).to_contain_text("Stop S17")
     with page.expect_response("**/quote"):
         asked[0].continue_()
+    page.wait_for_timeout(100)  # for the page to drop it
     expect(page.locator("#view")).to_contain_text("Stop S17")
     assert page.evaluate("clusterfirst.state.quote") is None

@@ -73,7 +73,7 @@ export async function follow(path, onEvent, signal) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch(() => ({ done: true })); // the caller misses its end
     if (done) return;
     rest += value;
     const blocks = rest.split("\n\n");

@@ -62,7 +62,7 @@ function renderTabs() {
 function renderView() {
   const top = $("view").scrollTop;
   const held = document.activeElement?.closest?.("#view") && document.activeElement !== $("view") ? known(document.activeElement) : "";
-  const caret = held && document.activeElement.selectionStart;
+  const { value: typed, selectionStart: caret } = held ? document.activeElement : {};
   if (state.tab !== state.shown) map.set({ hovered: null });
   $("view").replaceChildren(VIEWS[state.tab](state, act));
   $("view").scrollTop = state.tab === state.shown ? top : 0;
@@ -70,6 +70,7 @@ function renderView() {
   if (!held) return; // nobody loses the field they type in, or the place in a list
   const again = [...$("view").querySelectorAll("input, select, button")].find((e) => known(e) === held);
   (again ?? $("view")).focus({ preventScroll: Boolean(again) });
+  if (again?.matches("input:not([type=file])")) again.value = typed;
   if (typeof caret === "number") again?.setSelectionRange?.(caret, caret);
 }
 
@@ -156,29 +157,53 @@ async function remember() {
 
 // --- acting ---------------------------------------------------------------------
 
+// Whatever brings other orders or another plan onto the page takes its turn first: not
+// while one is planned, and an answer that comes after the next one's turn is dropped.
+function turn() {
+  if (state.running) throw new Problem({ detail: "Stop the planning first" });
+  const mine = (state.turn = Symbol("turn"));
+  clearTimeout(act.timer);
+  act.timer = 0;
+  return () => state.turn === mine;
+}
+
+// The same for what is only looked at: nobody is taken back to what they left.
+function look() {
+  const mine = (state.looked = Symbol("look"));
+  return () => state.looked === mine;
+}
+
 const act = {
   tab(key) {
+    look();
     state.tab = key;
     render();
   },
   field(name, value) {
+    if (state.running) return;
     state.fields[name] = value;
     clearTimeout(act.timer);
-    act.timer = setTimeout(() => state.orders && act.check(), 350);
+    if (state.orders) act.timer = setTimeout(act.check, 350);
   },
 
   open: guarded(async (file) => {
+    const mine = turn();
+    Object.assign(state, { tab: "orders", orders: null });
     const kind = file.name.toLowerCase().endsWith(".xlsx") ? XLSX : file.name.toLowerCase().endsWith(".json") ? "application/json" : "text/csv";
     const content = kind === XLSX ? await file.arrayBuffer() : await file.text();
+    if (!mine()) return;
     state.orders = { name: file.name, kind, content };
     await act.check();
   }),
 
   check: guarded(async () => {
+    const mine = turn();
     const { kind, content } = state.orders;
     const words = new URLSearchParams(Object.entries(state.fields).filter(([, v]) => v));
-    const body = kind === "application/json" ? JSON.stringify({ instance: JSON.parse(content) }) : content;
-    state.checked = await call("POST", `/v1/validate${words.size && kind !== "application/json" ? `?${words}` : ""}`, { body, type: kind });
+    const body = kind === "application/json" ? `{"instance":${content}}` : content;
+    const checked = await call("POST", `/v1/validate${words.size && kind !== "application/json" ? `?${words}` : ""}`, { body, type: kind });
+    if (!mine()) return;
+    state.checked = checked;
     clearDetails();
     state.redo = [];
     setPlan(null);
@@ -189,21 +214,41 @@ const act = {
   }),
 
   demo: guarded(async () => {
+    const mine = turn();
     const { instance } = await call("GET", "/v1/demo-data");
+    if (!mine()) return;
     Object.assign(state, { orders: { name: "Demo city", kind: "application/json", content: JSON.stringify(instance) }, fields: {} });
     await act.check();
   }),
 
   plan: guarded(async () => {
-    const seconds = Number($("seconds").value);
-    const plan = await call("POST", "/v1/plans", { body: { instance: state.instance, options: { time_limit: seconds } } });
-    await act.watch(plan);
+    if (act.timer) await act.check(); // a figure was typed just now
+    if (!state.instance || state.checked?.problems.length) return;
+    const options = { time_limit: Number($("seconds").value) };
+    await act.start(() => call("POST", "/v1/plans", { body: { instance: state.instance, options } }));
   }),
 
-  watch: guarded(async (plan) => {
+  // From the press of the button on it runs: what waits for the answer is not pressed twice.
+  async start(ask) {
+    turn();
+    const running = (state.running = { id: null, began: performance.now() });
+    render();
+    try {
+      const plan = await ask();
+      if (running.stopped) await call("DELETE", `/v1/plans/${plan.id}`);
+      await act.watch(plan, running);
+    } finally {
+      state.running = null;
+      render();
+    }
+    await remember();
+    render();
+  },
+
+  async watch(plan, running) {
     clearDetails();
     state.redo = [];
-    state.running = { id: plan.id, began: performance.now() };
+    running.id = plan.id;
     state.tab = "vehicles";
     setPlan(plan);
     render();
@@ -213,64 +258,74 @@ const act = {
       setPlan({ ...plan, ...latest, history: points, status: "running" });
       render();
     };
+    let done = null;
     try {
       await follow(`/v1/plans/${plan.id}/events`, (kind, data) => {
-        if (kind === "done") {
-          clearTimeout(timer);
-          return setPlan(data);
-        }
+        if (kind === "done") { done = data; return; }
         points = points.concat(data.points);
         timer ||= setTimeout(show, latest ? BETWEEN : 0);
         latest = data;
-        return undefined;
       });
     } finally {
       clearTimeout(timer);
-      state.running = null;
     }
-    if (state.plan.status === "failed") tell(state.plan.problems[0].message);
-    else tell(`${state.plan.status === "stopped" ? "Stopped" : "Done"}: ${views.length(state.plan.cost, state.plan.unit)} on ${state.plan.routes.length} vehicles`);
-    await remember();
-    render();
+    if (!done) throw new Problem({ detail: "The service went away; load the page again when it is back" });
+    setPlan(done);
+    if (done.status === "failed") tell(done.problems[0].message);
+    else if (!done.routes) tell("Stopped before there were routes");
+    else tell(`${done.status === "stopped" ? "Stopped" : "Done"}: ${views.length(done.cost, done.unit)} on ${done.routes.length} vehicles`);
+  },
+
+  stop: guarded(async () => {
+    if (!state.running) return;
+    state.running.stopped = true;
+    if (state.running.id) await call("DELETE", `/v1/plans/${state.running.id}`);
   }),
 
-  stop: guarded(async () => { if (state.running) await call("DELETE", `/v1/plans/${state.running.id}`); }),
-
   load: guarded(async (id, { keep = false } = {}) => {
+    const mine = turn();
     const plan = await call("GET", `/v1/plans/${id}`);
     const instance = await call("GET", `/v1/plans/${id}/instance`, { quiet: true });
+    if (!mine()) return;
     clearDetails();
     const same = keep && state.instance && state.instance.customers.length === instance.customers.length;
     if (!keep) state.redo = [];
     if (!same) setInstance(instance);
     state.checked = null;
-    if (["queued", "running"].includes(plan.status)) return act.watch(plan);
+    if (["queued", "running"].includes(plan.status)) { await act.start(() => plan); return; }
     setPlan(plan);
     if (!keep) state.tab = "vehicles";
     render();
-    return undefined;
   }),
 
   undo: guarded(async () => {
     if (!state.plan?.parent || state.running) return;
-    state.redo.push(state.plan.id);
-    await act.load(state.plan.parent, { keep: true });
+    const { id, parent } = state.plan;
+    await act.load(parent, { keep: true });
+    if (state.plan.id !== parent) return;
+    state.redo.push(id);
+    render();
     tell("Undone");
   }),
   redo: guarded(async () => {
-    if (!state.redo.length || state.running) return;
-    await act.load(state.redo.pop(), { keep: true });
+    const id = state.redo.at(-1);
+    if (!id || state.running) return;
+    await act.load(id, { keep: true });
+    if (state.plan.id !== id) return;
+    state.redo.pop();
+    render();
     tell("Done again");
   }),
 
   select: guarded(async (id) => {
+    const mine = look();
     Object.assign(state, { selected: id, quote: null });
     map.set({ selected: id, fresh: null });
     map.centre(id);
     if (state.plan && !state.running && state.place.has(id)) {
       const { plan } = state;
       const why = await call("GET", `/v1/plans/${plan.id}/explain/${encodeURIComponent(id)}`);
-      if (state.selected !== id || state.plan !== plan) return;
+      if (!mine() || state.plan !== plan) return;
       Object.assign(state, { why, tab: "why" });
     }
     render();
@@ -318,18 +373,22 @@ const act = {
     await act.move(id, r);
   }),
   move: guarded(async (id, r) => {
+    const mine = turn(), here = look();
     const answer = await call("POST", `/v1/plans/${state.plan.id}/move`, { body: { customer: id, route: r === null ? null : r + 1, apply: true } });
+    if (!mine()) return;
     state.redo = [];
     clearDetails();
     setPlan(answer.plan);
     tell(`${id} moved: ${views.price(answer.price, answer.unit)}. Ctrl+Z takes it back.`);
+    render();
+    if (here()) await act.select(id);
     await remember();
-    await act.select(id);
   }),
 
   // --- a new order -----------------------------------------------------------------
   ground: guarded(async (at) => {
     if (!state.plan?.routes || state.running) return;
+    look();
     const round = (v) => Number(v.toPrecision(9));
     const demand = [...state.demand.values()].sort((a, b) => a - b)[Math.floor(state.demand.size / 2)] ?? 1;
     state.quote = { at: map.degrees ? { lat: round(at.lat), lon: round(at.lng) } : { x: round(at.lng), y: round(at.lat) }, demand, id: `new ${state.instance.customers.length + 1}` };
@@ -364,15 +423,19 @@ const act = {
   }),
   remove: guarded((id) => act.again({ remove: [id] })),
   again: guarded(async (changes) => {
-    const plan = await call("POST", `/v1/plans/${state.plan.id}/replan`, { body: { ...changes, options: { time_limit: Number($("seconds").value) } } });
-    setInstance(await call("GET", `/v1/plans/${plan.id}/instance`, { quiet: true }));
-    await act.watch(plan);
+    const { id } = state.plan;
+    const options = { time_limit: Number($("seconds").value) };
+    await act.start(async () => {
+      const plan = await call("POST", `/v1/plans/${id}/replan`, { body: { ...changes, options } });
+      setInstance(await call("GET", `/v1/plans/${plan.id}/instance`, { quiet: true }));
+      return plan;
+    });
   }),
 
   compare: guarded(async (id) => {
-    const { plan } = state;
+    const { plan } = state, mine = look();
     const other = id ? await call("GET", `/v1/plans/${id}`) : null;
-    if (state.plan !== plan) return;
+    if (!mine() || state.plan !== plan) return;
     state.compare = other && difference(plan, other);
     map.set({ moved: new Set(state.compare?.moved.map((m) => m.id)) });
     render();
@@ -420,8 +483,7 @@ addEventListener("drop", (event) => {
   if (!filesOf(event)) return;
   event.preventDefault();
   document.body.classList.remove("dropping");
-  if (state.running) tell("Stop the planning first");
-  else if (event.dataTransfer.files[0]) { state.tab = "orders"; act.open(event.dataTransfer.files[0]); }
+  if (event.dataTransfer.files[0]) act.open(event.dataTransfer.files[0]);
 });
 $("plan").addEventListener("click", act.plan);
 $("stop").addEventListener("click", act.stop);
@@ -437,13 +499,15 @@ addEventListener("keydown", (event) => {
 });
 
 globalThis.clusterfirst = { state, map }; // for the curious, and for tests
+map.show({ depot: {}, customers: [] });
 render();
-guarded(async () => {
+guarded(async () => { // files may fall before the first answer is there
   state.limits = await call("GET", "/v1/limits", { quiet: true });
   map.basemap = state.limits.basemap;
+  map.showStreets();
   await remember();
   for (const option of $("seconds").options) option.disabled = Number(option.value) > state.limits.seconds;
   const id = location.hash.slice(1);
-  if (id) await act.load(id);
-  else { map.show({ depot: {}, customers: [] }); render(); }
+  if (id && !state.turn) await act.load(id);
+  else render();
 })();

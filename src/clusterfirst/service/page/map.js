@@ -127,10 +127,12 @@ export class RouteMap {
   // The street map of the service, where it has one; its scripts come only then.
   async showStreets() {
     if (!this.basemap || !this.degrees) return;
+    const mine = (this.asked = Symbol("streets"));
     for (const name of ["pmtiles", "protomaps-leaflet", "basemap"]) await script(`/leaflet/${name}.js`);
     this.streets?.remove();
     const { map } = this, found = await addBasemap(map, this.basemap, scheme.matches);
-    if (map === this.map) this.streets = found;
+    if (this.asked === mine && map === this.map) this.streets = found;
+    else found.remove();
   }
 
   fit() {

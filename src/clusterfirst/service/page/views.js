@@ -4,6 +4,7 @@ import { colour } from "./map.js";
 
 export function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
+  if (tag === "button") node.type = "button"; // not the submission of the form around it
   for (const [key, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2).toLowerCase(), value);
@@ -43,17 +44,16 @@ export function problemList(problems, warnings = []) {
 // --- orders -------------------------------------------------------------------
 
 export function ordersView(state, act) {
-  const { orders } = state;
-  const file = h("input", { type: "file", class: "visually-hidden", id: "file", accept: ".csv,.xlsx,.json,text/csv", onchange: (e) => e.target.files[0] && act.open(e.target.files[0]) });
+  const { orders } = state, busy = Boolean(state.running);
+  const file = h("input", { type: "file", class: "visually-hidden", id: "file", disabled: busy, accept: ".csv,.xlsx,.json,text/csv", onchange: (e) => e.target.files[0] && act.open(e.target.files[0]) });
   const drop = h("label", { class: "drop", for: "file" },
     file,
     iconUpload(),
     h("b", { text: orders?.name ?? "Drop a table of orders" }),
     h("span", { class: "muted", text: orders ? "drop or choose another one" : "CSV or XLSX: id, lat, lon, demand; or click to choose" }));
-  drop.addEventListener("dragover", (e) => { e.preventDefault(); drop.classList.add("over"); });
+  drop.addEventListener("dragover", () => drop.classList.add("over")); // what falls is the whole page's
   drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-  drop.addEventListener("drop", (e) => { e.preventDefault(); if (e.dataTransfer.files[0]) act.open(e.dataTransfer.files[0]); });
-  const field = (label, name, extra = {}) => h("label", { class: "field" }, label, h("input", { name, value: state.fields[name] ?? "", oninput: (e) => act.field(name, e.target.value), ...extra }));
+  const field = (label, name, extra = {}) => h("label", { class: "field" }, label, h("input", { name, disabled: busy, value: state.fields[name] ?? "", oninput: (e) => act.field(name, e.target.value), ...extra }));
   return h("div", { class: "start" },
     state.plan ? null : h("h1", { text: "Today’s routes, in a moment." }),
     drop,
@@ -61,13 +61,13 @@ export function ordersView(state, act) {
       field("Capacity", "capacity", { inputmode: "decimal", placeholder: "per vehicle" }),
       field("Vehicles", "vehicles", { inputmode: "numeric", placeholder: "any" }),
       field("Depot", "depot", { placeholder: "first row" }),
-      state.cities.length > 1 ? h("label", { class: "field" }, "City", h("select", { name: "city", onchange: (e) => act.field("city", e.target.value) },
+      state.cities.length > 1 ? h("label", { class: "field" }, "City", h("select", { name: "city", disabled: busy, onchange: (e) => act.field("city", e.target.value) },
         h("option", { value: "", text: "in the table" }), state.cities.map((c) => h("option", { value: c.id, text: c.name || c.id, selected: state.fields.city === c.id })))) : null),
     state.checked ? checkedNote(state) : null,
-    h("div", { class: "row" }, h("button", { onclick: act.demo, id: "demo", text: "Open the demo city" })),
+    h("div", { class: "row" }, h("button", { onclick: act.demo, id: "demo", disabled: busy, text: "Open the demo city" })),
     state.recent.length ? h("div", { class: "stack" }, h("h2", { text: "Recent plans" }),
       h("table", {}, h("tbody", {}, state.recent.slice(0, 8).map((p) => h("tr", {},
-        h("td", {}, h("button", { class: "link", onclick: () => act.load(p.id), "data-key": p.id, text: title(p) })),
+        h("td", {}, h("button", { class: "link", disabled: busy, onclick: () => act.load(p.id), "data-key": p.id, text: title(p) })),
         h("td", { class: "muted", text: when(p.created) }),
         h("td", { class: "n", text: p.cost === null ? p.status : length(p.cost, "") })))))) : null);
 }
@@ -175,7 +175,7 @@ const shorter = (sentence) => sentence.replace(/(\d+\.\d+)(?= km)/g, (number) =>
 
 const placeForm = (state, act) => (state.plan?.routes ? h("form", { class: "row", onsubmit: (e) => { e.preventDefault(); act.place(e.target.elements.place.value); } },
   h("label", { class: "field" }, "Price a new order at", h("input", { name: "place", placeholder: "51.05, 3.72 or an address known by name", required: "" })),
-  h("button", { text: "Price it" })) : null);
+  h("button", { type: "submit", text: "Price it" })) : null);
 
 const named = (state, r) => [h("span", { class: "dot", route: r ?? undefined }), r === null ? "A new vehicle" : vehicle(state, r)];
 
@@ -196,7 +196,7 @@ function quoteView(state, act) {
     h("div", { class: "row" },
       h("label", { class: "field" }, "Name", h("input", { name: "quote-id", value: quote.id, oninput: (e) => { quote.id = e.target.value; } })),
       h("label", { class: "field" }, "Demand", h("input", { value: quote.demand, inputmode: "decimal", name: "quote-demand", onchange: (e) => { quote.demand = e.target.value; act.quote(); } })),
-      h("button", { text: "Price it" })),
+      h("button", { type: "submit", text: "Price it" })),
     quote.offers ? offerTable(state, quote.offers, state.plan.unit, (r) => act.accept(r), "Take") : null);
 }
 
