@@ -111,8 +111,8 @@ def test_the_walk(page: Page, service: Service) -> None:
     after_a_restart(page, service)
 
 
-def move_that_fits(page: Page) -> tuple[str, int]:
-    """A stop and another route that has room for it."""
+def move_that_fits(page: Page, fits: bool = True) -> tuple[str, int]:
+    """A stop and another route that has room for it, or has not."""
     plan = plan_of(page)
     room = [plan["capacity"] - load for load in plan["loads"]]
     demand = page.evaluate("Object.fromEntries(clusterfirst.state.demand)")
@@ -121,19 +121,16 @@ def move_that_fits(page: Page) -> tuple[str, int]:
         for r in range(len(room))
         for other, route in enumerate(plan["routes"])
         for stop in route
-        if other != r and demand[stop] <= room[r] and len(route) > 1
+        if other != r and (demand[stop] <= room[r]) == fits and len(route) > 1
     )
 
 
 def drag_on_the_map(page: Page) -> None:
     before = plan_of(page)
     stop, route = move_that_fits(page)
-    x, y = page.evaluate(AT, stop)
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 15, y + 15, steps=3)
-    there = page.evaluate(AT, before["routes"][route][0])
-    page.mouse.move(*there, steps=8)
+    other = before["routes"][route][0]
+    drag_to(page, stop, other)
+    there = page.evaluate(AT, other)
     chip = page.locator("#chip")
     expect(chip).to_contain_text(f"Vehicle {route + 1}")  # the price, before the drop
     expect(chip).not_to_contain_text("…")
@@ -173,6 +170,45 @@ def drag_in_the_list(page: Page) -> None:
     expect(page.locator("#chip")).to_contain_text(f"Vehicle {route + 1}")
     page.mouse.up()
     until(page, "v => clusterfirst.state.plan.version > v", before["version"])
+
+
+def test_no_stop_moves_before_its_price_is_shown(page: Page) -> None:
+    """On a slow link a drop waits for the price; a full vehicle is not asked for."""
+    start_plan(page, customers=60)
+    before = wait_done(page)
+    held: list[Route] = []
+    page.route("**/explain/**", lambda one: held.append(one))
+    stop, route = move_that_fits(page)
+    drag_to(page, stop, before["routes"][route][0])
+    expect(page.locator("#chip")).to_have_text("…")
+    page.mouse.up()
+    expect(page.locator("#toast")).to_contain_text("price")
+    wait_for(page, held, 2)  # of the drag, and of the prices to choose among
+    for one in held:
+        one.continue_()
+    expect(page.locator("#offers")).to_contain_text("A new vehicle")
+    drag_to(page, stop, before["routes"][route][0])
+    wait_for(page, held, 3)
+    held[2].continue_()  # the mouse rests: the price comes to it
+    expect(page.locator("#chip")).to_contain_text(f"Vehicle {route + 1}")
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    page.unroute("**/explain/**")
+    stop, route = move_that_fits(page, fits=False)
+    drag_to(page, stop, before["routes"][route][0])
+    expect(page.locator("#chip")).to_contain_text("is full")
+    page.mouse.up()
+    expect(page.locator("#toast")).to_contain_text("no room")
+    assert plan_of(page)["id"] == before["id"]
+
+
+def drag_to(page: Page, stop: str, other: str) -> None:
+    """Press on a stop and move the mouse to another one."""
+    x, y = page.evaluate(AT, stop)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 15, y + 15, steps=3)
+    page.mouse.move(*page.evaluate(AT, other), steps=8)
 
 
 def look_at_a_stop(page: Page) -> None:

@@ -347,30 +347,36 @@ const act = {
     render();
   },
 
-  // --- moving a stop: prices come at the start, so that none is waited for ---------
+  // --- moving a stop: nothing moves before its price was shown -----------------------
   drag(id) {
-    act.prices = null;
-    const now = (act.dragged = id);
-    if (!state.plan || state.running) return;
+    act.dragged = act.prices = act.pointed = null;
+    if (!state.plan?.routes || state.running) return;
+    const now = (act.dragged = { id });
     call("GET", `/v1/plans/${state.plan.id}/explain/${encodeURIComponent(id)}`).then((why) => {
-      if (act.dragged === now) act.prices = new Map(why.others.map((o) => [o.route - 1, o]));
+      if (act.dragged !== now) return;
+      act.prices = new Map(why.others.map((o) => [o.route - 1, o]));
+      if (act.pointed) act.over(...act.pointed);
     }, () => {});
   },
   over(r, event, card) {
-    const own = state.place.get(act.dragged)?.[0];
-    if (r === null || r === undefined || r === own) { $("chip").hidden = true; return; }
-    const offer = act.prices?.get(r);
-    const words = offer ? (offer.fits ? `${price(offer)} → ${views.vehicle(state, r)}` : `${views.vehicle(state, r)} is full`) : "…";
-    showChip(words, event, offer && !offer.fits);
+    const own = state.place.get(act.dragged?.id)?.[0];
+    if (!act.dragged || r === null || r === undefined || r === own) return act.leave(card);
+    act.pointed = [r, event, card];
+    const offer = act.prices?.get(r), name = views.vehicle(state, r);
+    showChip(offer ? (offer.fits ? `${price(offer)} → ${name}` : `${name} is full`) : "…", event, offer && !offer.fits);
     card?.classList.add("over");
     card?.classList.toggle("full", Boolean(offer && !offer.fits));
+    return undefined;
   },
-  leave(card) { card.classList.remove("over"); $("chip").hidden = true; },
-  dragEnd() { act.dragged = null; $("chip").hidden = true; document.querySelectorAll(".vehicle.over").forEach((c) => c.classList.remove("over")); },
+  leave(card) { act.pointed = null; card?.classList.remove("over", "full"); $("chip").hidden = true; },
+  dragEnd() { act.dragged = null; act.leave(document.querySelector(".vehicle.over")); },
   dropOn: guarded(async (id, r) => {
+    const offer = act.prices?.get(r), mine = act.dragged?.id === id, own = state.place.get(id)?.[0] === r;
     act.dragEnd();
-    if (!state.plan || state.running || state.place.get(id)?.[0] === r) return;
-    await act.move(id, r);
+    if (!mine || own || state.running) return;
+    if (offer?.fits) { await act.move(id, r); return; }
+    tell(offer ? `${views.vehicle(state, r)} has no room for ${id}` : `Not moved: the price of ${id} was not there yet. Choose among the prices, or drag again`);
+    if (!offer) await act.select(id);
   }),
   move: guarded(async (id, r) => {
     const mine = turn(), here = look();

@@ -400,15 +400,12 @@ export class RouteMap {
     const { dragged, target } = this;
     const id = dragged && this.places[dragged.row].id;
     this.letGo();
-    if (dragged) {
-      this.justDropped = true;
-      if (target !== null && target !== undefined) this.on.drop(id, target);
-    }
+    if (dragged && target !== null && target !== undefined) this.on.drop(id, target);
   }
 
   letGo() {
     this.map?.dragging.enable();
-    if (this.dragged) { this.on.over(null); this.set({ hovered: null }); }
+    if (this.dragged) { this.justDropped = true; this.on.over(null); this.set({ hovered: null }); }
     this.line?.remove();
     this.element.classList.remove("grabbing");
     this.pressed = this.dragged = this.line = null;
