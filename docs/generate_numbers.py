@@ -36,6 +36,7 @@ SETS = (
     "leuven1",
 )
 PAPER = "Neural CFRS"
+TABLES = "docs/benchmarks.md"  # as README.md links to it
 
 
 def pages() -> list[Path]:
@@ -87,8 +88,9 @@ def with_search(arguments: str) -> str:
     ranked = sorted((one for one in at if one["gap"]["count"]), key=_value)
     words = ", ".join(f"`{line['method']}` {_value(line):.2f} %" for line in ranked)
     return (
-        f"- {table['title']}, {limit} s on {table['cores']} cores, above "
-        f"{table['result']['references']}: {words} ({_when(table)})."
+        f"- [{table['title']}]({TABLES}#where-we-win-and-where-we-lose), {limit} s on "
+        f"{table['cores']} cores, above {table['result']['references']}: {words} "
+        f"({_when(table)})."
     )
 
 
@@ -101,9 +103,9 @@ def one_core(arguments: str) -> str:
     words = ", ".join(f"{row['method']} {row['gap']:.2f} %" for row in ranked)
     ours = next(row for row in ranked if row["method"] == "clusterfirst")
     return (
-        f"- The search alone, {seconds} s of one core, {ours['instances']} instances "
-        f"of {name}, above {ours['references']}: {words} ({ours['date'][:10]}, "
-        f"{ours['commit']})."
+        f"- [The search alone]({TABLES}#the-search-alone-one-core), {seconds} s of one "
+        f"core, {ours['instances']} instances of {name}, above {ours['references']}: "
+        f"{words} ({ours['date'][:10]}, {ours['commit']})."
     )
 
 
@@ -120,7 +122,10 @@ def search_free(arguments: str) -> str:
         title = table["title"].replace("The ", "the ", 1)
         parts.append(f"{_value(line):.2f} % on {title}{beside}")
     when = _when(_stored("alone", names[-1]))
-    return f"- Without search, `{model}`: a gap of {'; '.join(parts)} ({when})."
+    return (
+        f"- [Without search]({TABLES}#the-networks-alone), `{model}`: a gap of "
+        f"{'; '.join(parts)} ({when})."
+    )
 
 
 def service(_: str) -> str:

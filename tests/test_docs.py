@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODELS = ROOT / "src" / "clusterfirst" / "models"
+FURTHER = [
+    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "labels/README.md")),
+    *sorted(MODELS.glob("*/README.md")),
+]
 
 
 def load_generator(name: str = "generate_cli") -> ModuleType:
@@ -62,12 +68,62 @@ def test_readme_has_python_snippets() -> None:
     assert python_snippets(ROOT / "README.md")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def typed_commands(page: Path) -> list[list[str]]:
+    """The words of every line that begins with the command and leaves nothing out."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    found = []
+    for line in re.findall(r"^\s*(?:\$ )?clusterfirst (\w[^\n]*)", text, re.MULTILINE):
+        words = shlex.split(line, comments=True)
+        cuts = [words.index(c) for c in ("|", ">", "&&", "&") if c in words]
+        if "..." not in words and not any(word.startswith("[") for word in words):
+            found.append(words[: min(cuts, default=len(words))])
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *FURTHER], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_typed_commands_exist(page: Path) -> None:
+    """Every command of a page is parsed as it stands, options and all."""
+    commands = GENERATOR.commands()
+    if page == GENERATOR.PAGE:
+        return  # its usage lines are made from the commands
+    for words in typed_commands(page):
+        name = " ".join(words[:2])
+        if name not in commands:
+            name = words[0]
+        assert name in commands, words
+        commands[name].make_context(name, words[len(name.split()) :])
+
+
+def test_readme_has_commands() -> None:
+    """The test above is not vacuous."""
+    assert len(typed_commands(ROOT / "README.md")) > 5
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings of a page are called in links, on the site and on GitHub."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", heading.lower())
+        found |= {plain.replace(" ", "-"), re.sub(r"[- ]+", "-", plain)}
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *FURTHER], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_links_lead_somewhere(page: Path) -> None:
-    """Every relative link and picture of a page exists."""
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-        if "://" not in target and not target.startswith("mailto:"):
-            assert (page.parent / target).exists(), target
+    """Every relative link and picture of a page exists, and its anchor too."""
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?", page.read_text())
+    for target, anchor in links:
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        place = page.parent / target if target else page
+        assert place.exists(), target
+        if anchor and place.suffix == ".md":
+            assert anchor in anchors(place), f"{target}#{anchor}"
 
 
 def test_the_site_leads_to_every_page() -> None:

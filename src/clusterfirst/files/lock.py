@@ -39,6 +39,14 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[Path]:
                 each.rmdir()
 
 
+@contextmanager
+def waited_for(file: Path) -> Iterator[None]:
+    """Hold a lock file that stays, after whoever has it now."""
+    with open(file, "a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def _hold(folder: Path) -> int:
     """Lock the file that is there; one that its holder removes meanwhile is not."""
     path = folder / LOCK

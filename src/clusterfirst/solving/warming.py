@@ -7,7 +7,6 @@ sooner done, can be counted, and ends with Ctrl-C, which numba itself swallows.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clusterfirst.files.lock import waited_for
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.decoding import warm_assignment
@@ -199,8 +199,7 @@ def _alone(part: str) -> Iterator[None]:
         with suppress(OSError, AttributeError):  # no place for a cache: each for itself
             folder = Path(KERNELS[0]._cache.cache_path)  # noqa: SLF001  # of numba
             folder.mkdir(parents=True, exist_ok=True)
-            lock = held.enter_context(open(folder / f".warm-up-{part}", "a"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            held.enter_context(waited_for(folder / f".warm-up-{part}"))
         yield
 
 
