@@ -16,6 +16,7 @@ from clusterfirst.evidence.bench.report import (
     document,
     gap_against_seconds,
     make_report,
+    report_names,
     table,
     write_report,
 )
@@ -101,7 +102,7 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
         made_row(days.cases[0], "sweep", None),
     ]
     report = make_report(days, bench_module.BenchResult(rows))
-    text, runs, summary, picture = write_report(tmp_path, "x", report)
+    text, runs, summary, picture = write_report(tmp_path, report_names("x", 1), report)
     assert text.read_text() == table(report)
     assert [row["method"] for row in csv.DictReader(runs.open())] == ["hgs", "sweep"]
     strict = json.loads(summary.read_text(), parse_constant=pytest.fail)

@@ -285,9 +285,11 @@ def test_a_file_size_limit_ends_in_the_same_sentence(tmp_path: Path) -> None:
     """With a real limit of the kernel the records before it are whole."""
 
     def work() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
         try:
-            write_shards(tmp_path, SOURCE, BODIES * 10)
+            with ShardWriter(tmp_path, SOURCE) as writer:  # which tries the disk first
+                resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+                for body in BODIES * 10:
+                    writer.append(body)
         except InputError as error:
             os._exit(7 if error.problems[0].code == "E732" else 1)
 

@@ -193,6 +193,7 @@ def _compare_all(
     reports = []
     try:
         with locked(out):  # two comparisons in one folder would run everything twice
+            _claim(found, wanted, beside, rows)
             for part in found.sets:
                 reports.append(_compare(part, beside, wanted, rows))
                 if not as_json:
@@ -209,12 +210,29 @@ def _compare_all(
     return 0
 
 
+def _claim(found: Found, wanted: BenchOptions, beside: Beside, rows: RowsFile) -> None:
+    """Every file of every report; two sets of one name would share theirs."""
+    from clusterfirst.evidence.bench.report import report_names
+    from clusterfirst.files.outputs import Outputs
+
+    given = [Path(beside.references)] if beside.references else []
+    given += [beside.published] if beside.published else []
+    sets = [part.name for part in found.sets]
+    names = [name for part in sets for name in report_names(part, wanted.cores)]
+    outputs = Outputs(path for path in given if path.is_file())
+    outputs.resumed(rows.path.parent, [rows.path.name, *names], ours=rows.is_ours)
+
+
 def _compare(
     bench_set: BenchSet, beside: Beside, wanted: BenchOptions, rows: RowsFile
 ) -> Report:
     """Run one set, print its table and write its files."""
     from clusterfirst.evidence.bench.compare import bench as run_bench
-    from clusterfirst.evidence.bench.report import make_report, write_report
+    from clusterfirst.evidence.bench.report import (
+        make_report,
+        report_names,
+        write_report,
+    )
     from clusterfirst.evidence.bench.rows import read_published
     from clusterfirst.evidence.bench.sets import with_references
 
@@ -228,7 +246,9 @@ def _compare(
     result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
     result.rows += others
     report = make_report(bench_set, result)
-    paths = write_report(rows.path.parent, f"{bench_set.name}-{wanted.cores}", report)
+    rows.append([])  # the mark of this folder, also where no method could run
+    names = report_names(bench_set.name, wanted.cores)
+    paths = write_report(rows.path.parent, names, report)
     say(f"wrote {', '.join(str(path) for path in paths)}")
     return report
 

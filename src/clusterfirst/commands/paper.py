@@ -76,6 +76,7 @@ def paper(
     pages: list[Page] = []
     try:
         with locked(out):
+            runs.claim(wanted)
             for name in wanted:
                 if runs.interrupted:
                     break

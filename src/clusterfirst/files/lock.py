@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,12 +53,17 @@ def _hold(folder: Path) -> int:
     path = folder / LOCK
     while True:
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
+            how = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
+            handle = os.open(path, how, 0o666)
         except OSError as error:
             raise InputError(disk_problem(path, error)) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(handle), os.stat(path)):
+                if not re.fullmatch(rb"\d*", os.pread(handle, 20, 0)):
+                    os.close(handle)
+                    rule = "it is there already, and no lock of ours"
+                    raise InputError(Problem("E734", "--out", str(path), rule))
                 break
         except FileNotFoundError:
             pass

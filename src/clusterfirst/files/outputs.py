@@ -3,6 +3,8 @@
 Before a command begins its work it claims every file that it will write. A name from
 inside a file never becomes a path, nothing is written outside of what `--out` names or
 over an input of the same command, and whether there is room is tried, not assumed.
+A folder that a command fills in several runs is claimed with `resumed`: what an earlier
+run left may be replaced, what anybody else did may not.
 """
 
 from __future__ import annotations
@@ -84,13 +86,31 @@ class Outputs:
         place = self._claim(path, owner)
         home = Path(os.path.realpath(folder))
         if place.parent != home:
-            rule = "this is a link to a place outside of the folder"
-            raise InputError(Problem("E734", "--out", str(path), rule))
+            raise InputError(_leads_out(path))
         if os.path.lexists(path) and not self.overwrite:
             rule = "it is there already; add --overwrite, or name another folder"
             raise InputError(Problem("E734", "--out", str(path), rule))
         self._try(home)
         return path
+
+    def resumed(self, folder: Path, names: Iterable[str], *, ours: bool) -> None:
+        """Claim files in a folder that the same command may have begun to fill.
+
+        `ours`: it holds what only an earlier run of this command leaves. A name with a
+        slash at its end is a folder, which is filled whoever made it.
+        """
+        home = Path(os.path.realpath(folder))
+        for name in names:
+            path = folder / name
+            if not Path(os.path.realpath(path)).is_relative_to(home):
+                raise InputError(_leads_out(path))
+            if name.endswith("/"):
+                continue
+            self._claim(path, "")
+            if os.path.lexists(path) and not ours:
+                rule = "it is there already, not of this command; name another folder"
+                raise InputError(Problem("E734", "--out", str(path), rule))
+        self._try(home)
 
     def _claim(self, path: Path, owner: str) -> Path:
         """The real place, if it is no input and nobody else's."""
@@ -124,6 +144,11 @@ class Outputs:
         except OSError as error:
             raise InputError(disk_problem(folder, error)) from error
         self._tried.add(place)
+
+
+def _leads_out(path: Path) -> Problem:
+    rule = "this is a link to a place outside of the folder"
+    return Problem("E734", "--out", str(path), rule)
 
 
 def _node(path: Path) -> set[tuple[int, int]]:

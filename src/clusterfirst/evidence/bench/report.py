@@ -16,6 +16,7 @@ from clusterfirst.evidence.bench.run import Method
 from clusterfirst.evidence.bench.sets import BenchSet
 from clusterfirst.files import write_json, write_text
 from clusterfirst.files.atomic import make_folder
+from clusterfirst.files.outputs import file_name
 from clusterfirst.files.picture import FAINT, PALETTE, write_figure
 from clusterfirst.files.tables import format_records
 from clusterfirst.learning.experts.outside import is_search_free
@@ -305,10 +306,16 @@ def _text(line: Line) -> str:
 # --- files --------------------------------------------------------------------------
 
 
-def write_report(folder: Path, name: str, report: Report) -> list[Path]:
-    """Write NAME.txt, NAME.csv (a row per run), NAME.json and NAME.png."""
+def report_names(set_name: str, cores: int) -> list[str]:
+    """The files of a set's report; what a city calls itself is no path."""
+    name = f"{set_name}-{cores}"
+    return [file_name(name, suffix) for suffix in (".txt", ".csv", ".json", ".png")]
+
+
+def write_report(folder: Path, names: list[str], report: Report) -> list[Path]:
+    """Write table, rows (CSV, one per run), document and picture."""
     make_folder(folder)
-    paths = [folder / f"{name}{suffix}" for suffix in (".txt", ".csv", ".json", ".png")]
+    paths = [folder / name for name in names]
     write_text(paths[0], table(report))
     write_text(paths[1], format_records([asdict(row) for row in report.rows]))
     write_json(paths[2], document(report))

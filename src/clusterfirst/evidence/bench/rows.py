@@ -76,7 +76,7 @@ class LinesFile(Generic[Line]):
     """One dataclass per line of a file; survives a kill at any moment."""
 
     def __init__(self, path: Path, kind: type[Line]) -> None:
-        self.path = path
+        self.path, self._line = path, kind
         self._kind = TypeAdapter(kind)
 
     def read(self) -> list[Line]:
@@ -87,6 +87,17 @@ class LinesFile(Generic[Line]):
             data = read_bytes(self.path, MAX_ROWS, growing=True)
         rows = (self._row(line) for line in data.split(b"\n"))
         return [row for row in rows if row is not None]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a run wrote the file, or began to: a kill may leave half a line."""
+        if not self.path.is_file():
+            return False
+        with named(self.path):
+            data = read_bytes(self.path, MAX_ROWS, growing=True)
+        begun = f'{{"{fields(self._line)[0].name}"'.encode()
+        torn = b"\n" not in data and (begun.startswith(data) or data.startswith(begun))
+        return torn or bool(self.read())
 
     def _row(self, line: bytes) -> Line | None:
         try:

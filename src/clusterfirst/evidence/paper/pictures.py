@@ -19,6 +19,7 @@ from clusterfirst.evidence.paper.page import Page, Section, conditions, number
 from clusterfirst.evidence.paper.runs import Measured, Runs
 from clusterfirst.evidence.paper.variants import Weights
 from clusterfirst.files.atomic import make_folder
+from clusterfirst.files.outputs import Outputs, file_name
 from clusterfirst.files.picture import INK, draw_map, route_looks, write_figure
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.explaining.explain import explain
@@ -140,10 +141,11 @@ def _draw(runs: Runs, scene: Scene, weights: Weights, result: Measured) -> str:
     if decoded is None:
         return ""
     kind = scene.cause.replace(" ", "-").lower()
-    name = f"{result.task.kind}-{kind}-{scene.case.instance.name}.png"
-    make_folder(runs.folder / "pictures")
+    who = f"{result.task.kind}-{kind}-{scene.case.instance.name}"
+    folder, name = make_folder(runs.folder / "pictures"), file_name(who, ".png")
+    Outputs().resumed(folder, [name], ours=True)  # the folder is claimed already
     ours = decoded.solution
-    write_figure(runs.folder / "pictures" / name, lambda: _figure(scene, ours, weights))
+    write_figure(folder / name, lambda: _figure(scene, ours, weights))
     return f"pictures/{name}"
 
 

@@ -27,6 +27,7 @@ from clusterfirst.evidence.paper.method_runs import (
     run_method,
 )
 from clusterfirst.evidence.paper.variants import Models, Weights
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.problem.errors import InputError
 
 
@@ -156,6 +157,18 @@ class Runs:
 
     def _file(self) -> LinesFile[MethodRun]:
         return LinesFile(self.folder / "runs.jsonl", MethodRun)
+
+    def claim(self, tables: Sequence[str]) -> None:
+        """Take the folder: files of others in the place of a table stay as they are."""
+        runs = self._file()
+        names = [
+            f"{table}{suffix}"
+            for table in tables
+            for suffix in (".txt", ".csv", ".json", ".png")
+        ]
+        names += [runs.path.name, "plans.jsonl", "pictures/"]
+        Outputs().resumed(self.folder, names, ours=runs.is_ours)
+        runs.append([])  # the mark of the folder, also where nothing can run
 
     # --- running ----------------------------------------------------------------------
 

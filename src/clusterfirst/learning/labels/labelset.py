@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.files.atomic import replacing
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.sets import npz_arrays
 from clusterfirst.files.source import MEGABYTE, Limits, read_bytes
 from clusterfirst.learning.labels.columns import LabelGroup, checked, concatenate
@@ -225,6 +226,7 @@ def _drawn(
         order = np.argsort(fresh["index"])
         known = {name: array[order] for name, array in fresh.items()}
         try:
+            Outputs().resumed(folder, [cache.name], ours=True)  # not through a link
             with replacing(cache) as file:
                 np.savez(file, **known)  # type: ignore[arg-type]  # their stub: a bool
         except InputError:

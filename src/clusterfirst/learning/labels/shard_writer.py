@@ -23,6 +23,7 @@ from clusterfirst.cities.history import write_history
 from clusterfirst.files.atomic import make_folder, write_bytes, write_text
 from clusterfirst.files.city_folder import write_city
 from clusterfirst.files.lock import locked
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.learning.labels.shards import (
     SUFFIX,
     city_folder,
@@ -57,19 +58,35 @@ class ShardWriter:
         self._lock = contextlib.ExitStack()
         self._lock.enter_context(locked(self.folder))
         try:
+            self._claim()
             with _disk_errors(self):
                 repair(self.folder)
-                if source.city is not None:
-                    days = "" if source.law is None else source.law.digest
-                    place = city_folder(self.folder, source.city.hash, days)
-                    if not (place / "city.json").exists():
-                        if source.law is not None:
-                            write_history(make_folder(place), source.law.history)
-                        write_city(place, source.city)
+                if source.city is not None and not (self._city / "city.json").exists():
+                    if source.law is not None:
+                        write_history(make_folder(self._city), source.law.history)
+                    write_city(self._city, source.city)
                 self._open_last()
         except BaseException:
             self._lock.close()
             raise
+
+    def _claim(self) -> None:
+        """Take the folder: shards are the mark of one that labels were made in."""
+        shards = [path.name for path in shard_paths(self.folder)]
+        names = [*shards, self._name(0), "manifest.json"]
+        if self.source.city is not None:
+            names.append(f"{self._city.name}/")
+        Outputs().resumed(self.folder, dict.fromkeys(names), ours=bool(shards))
+
+    @property
+    def _city(self) -> Path:
+        """Where the city of the source is kept."""
+        assert self.source.city is not None
+        days = "" if self.source.law is None else self.source.law.digest
+        return city_folder(self.folder, self.source.city.hash, days)
+
+    def _name(self, number: int) -> str:
+        return f"{self.source.key}-{number:04d}{SUFFIX}"
 
     def append(self, body: bytes) -> None:
         """Write a record; it is acknowledged after the next fsync."""
@@ -133,7 +150,7 @@ class ShardWriter:
 
     def _create(self, number: int) -> None:
         self._number = number
-        path = self.folder / f"{self.source.key}-{number:04d}{SUFFIX}"
+        path = self.folder / self._name(number)
         write_bytes(path, encode_header(self.source))
         self._attach(path)
 

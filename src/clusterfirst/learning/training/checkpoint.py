@@ -59,6 +59,14 @@ def save_checkpoint(root: Path, step: int, checkpoint: Checkpoint) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def has_begun(root: Path) -> bool:
+    """Whether the folder is there and holds checkpoints alone, or nothing yet.
+
+    A run makes it before anything else: it is the mark of the folder around it.
+    """
+    return root.is_dir() and all("step-" in path.name for path in root.iterdir())
+
+
 def load_checkpoint(root: Path) -> Checkpoint | None:
     """Return the newest checkpoint that verifies, or None."""
     for folder in sorted(root.glob("step-*"), reverse=True):

@@ -37,6 +37,7 @@ import numpy as np
 from clusterfirst.cities.day_law import fit
 from clusterfirst.cities.history import History
 from clusterfirst.files.lock import locked
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.strict_json import write_json
 from clusterfirst.learning.labels.making import (
     LabelOptions,
@@ -141,6 +142,10 @@ def learn(
     """Learn a city into `out/model`; None if interrupted while training."""
     listener = listener or Listener()
     with locked(out):
+        # Each stage claims the files of its own folder.
+        names = ["plan.json", "psi/", "labels/", "validation/", "model/"]
+        names += [f"{run.name}/" for run in out.glob("run-*")]
+        Outputs().resumed(out, names, ours=(out / "plan.json").exists())
         began = time.perf_counter()
         source = _Days.of(history)
         if source.customers:

@@ -26,14 +26,16 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from clusterfirst.files.atomic import write_bytes, write_text
+from clusterfirst.files.atomic import make_folder, write_bytes, write_text
 from clusterfirst.files.lock import locked
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.picture import write_figure
 from clusterfirst.files.source import MEGABYTE, read_bytes
 from clusterfirst.files.strict_json import write_json
 from clusterfirst.learning.training.checkpoint import (
     UNREADABLE,
     Checkpoint,
+    has_begun,
     load_checkpoint,
     save_checkpoint,
 )
@@ -52,6 +54,7 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray
 
+CHECKPOINTS = "checkpoints"  # where a run goes on
 CHECK_EVERY = 25  # epochs between checkpoints and held-out checks
 HELD_OUT = 2**62  # index of the held-out maskings; no epoch gets there
 HELD_OUT_MASKINGS = 2
@@ -105,6 +108,7 @@ def pretrain(
     again goes on. The number of threads is the caller's affair.
     """
     with locked(folder) as place:
+        _claim(place)
         run = _Run(city, settings, place)
         deadline = deadline or Deadline.never()
         while run.state.epoch < run.state.end and not deadline.passed():
@@ -121,6 +125,15 @@ def pretrain(
         if run.state.epoch == run.state.end:
             _draw(city, run, place)
         return result
+
+
+def _claim(folder: Path) -> None:
+    """Take the folder; `train` leaves checkpoints too, but a configuration beside."""
+    root, files = folder / CHECKPOINTS, ("psi.safetensors", "psi.json", "curve.csv")
+    names = [*files, "error.png", "embedding.png", f"{CHECKPOINTS}/"]
+    ours = has_begun(root) and not (folder / "config.json").exists()
+    Outputs().resumed(folder, names, ours=ours)
+    make_folder(root)
 
 
 def load_psi(folder: str | os.PathLike[str], city: City) -> Pretrained:
@@ -201,10 +214,10 @@ class _Run:
         tensors = {"model": self.model.state_dict(), "adam": moments}
         facts = {**self._identity(), **asdict(self.state)}
         checkpoint = Checkpoint(tensors, facts)
-        save_checkpoint(self.place / "checkpoints", self.state.epoch, checkpoint)
+        save_checkpoint(self.place / CHECKPOINTS, self.state.epoch, checkpoint)
 
     def _resume(self) -> None:
-        found = load_checkpoint(self.place / "checkpoints")
+        found = load_checkpoint(self.place / CHECKPOINTS)
         if found is None:
             return
         if {key: found.state.get(key) for key in self._identity()} != self._identity():

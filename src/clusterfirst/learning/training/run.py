@@ -25,13 +25,15 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from clusterfirst.files.atomic import write_bytes
+from clusterfirst.files.atomic import make_folder, write_bytes
 from clusterfirst.files.city_folder import write_city
 from clusterfirst.files.lock import locked
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.strict_json import write_json
 from clusterfirst.learning.labels.pool import LabelPool
 from clusterfirst.learning.training.checkpoint import (
     Checkpoint,
+    has_begun,
     load_checkpoint,
     save_checkpoint,
 )
@@ -121,9 +123,19 @@ def train(
     """Train in the folder `out`, going on where an earlier run stopped."""
     options = options or RunOptions()
     with locked(out):
+        _claim(out)
         run = _Run(config, data, out, options)
         with _signals(run.trainer):
             return run.lead(on_report or (lambda report: None))
+
+
+def _claim(out: Path) -> None:
+    """Take the folder; `pretrain` leaves checkpoints too, beside facts of its table."""
+    names = ["config.json", "psi.safetensors", "curve.csv", "curve.png"]
+    names += ["validation.csv", f"{CHECKPOINTS}/", "city/"]
+    names += ["city/city.json", "city/locations.csv"]
+    ours = has_begun(out / CHECKPOINTS) and not (out / "psi.json").exists()
+    Outputs().resumed(out, names, ours=ours)
 
 
 @dataclass
@@ -270,7 +282,8 @@ class _Run:
         )
 
     def _write_inputs(self) -> None:
-        """Keep what an export needs."""
+        """Keep what an export needs; the mark of the folder first."""
+        make_folder(self.out / CHECKPOINTS)
         write_json(self.out / "config.json", self.trainer.config.as_dict())
         if self.data.psi is not None:
             table = save({"psi": self.data.psi.contiguous()})
