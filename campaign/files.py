@@ -4,8 +4,8 @@
 
 A mutation knows the structure: numbers, words, lines, cells, keys, bits, lengths and
 checksums that were made right again afterwards. Most cases read through Python; every
-hundredth goes through the command line in a process of its own, whose folder is looked
-at afterwards.
+hundredth file and every tenth folder goes through the command line in a process of its
+own, whose folder is looked at afterwards.
 """
 
 from __future__ import annotations
@@ -34,19 +34,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from record import Notes, Promise, main
 
 from clusterfirst import InputWarning, read_city, write_city
+from clusterfirst.cities.history import add_days, read_history
+from clusterfirst.files import write_instance
 from clusterfirst.files.verified_folder import MANIFEST
 from clusterfirst.learning.labels.making import LabelOptions, label, read_labels
 from clusterfirst.learning.labels.shards import MAGIC, SUFFIX, encode_frame
 from clusterfirst.learning.labels.sources import city_days
 from clusterfirst.networks.model_folder import read_model, shipped
 from clusterfirst.problem.errors import ClusterfirstError
-from networks import small_city
-from strategies import NASTY, corpus, verdict_on
+from networks import small_city, small_day
+from strategies import FLEET, NASTY, corpus, small_town, verdict_on
 
 SLOW = 10.0  # seconds of one read, on a machine as busy as it may be
 EVERY_COMMAND = 100  # cases
+EVERY_FOLDER = 50  # cases; of these every tenth by the command line
 LARGEST = 1_000_000  # bytes, so that changes of changes stay small
 NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+STEPS = ["--iterations", "1"]
+LIMITED = ["solve", "day.vrp", "--vehicles", "vehicles.csv"]
 COMMANDS = {
     ".vrp": ["solve", "{file}", "--iterations", "1", "--out", "out.sol"],
     ".json": ["solve", "{file}", "--iterations", "1", "--out", "out.json"],
@@ -54,8 +59,29 @@ COMMANDS = {
     ".txt": ["solve", "{file}", "--iterations", "1", "--out", "outs"],
     ".sol": ["check", "day.vrp", "{file}"],
     ".solution.json": ["plot", "day.vrp", "{file}", "--out", "out.geojson"],
-    ".csv": ["check", "{file}", "{file}"],
-    ".locations.csv": ["city", "init", "{file}", "--depot", "depot", "--out", "town"],
+    ".csv": ["solve", "{file}", "--city", "town", *STEPS, "--out", "out.csv"],
+    ".orders.xlsx": ["city", "add-days", "town", "{file}"],
+    ".locations.csv": ["city", "init", "{file}", "--depot", "depot", "--out", "new"],
+    ".routes.csv": ["check", "day.vrp", "{file}"],
+    ".routes.xlsx": ["export", "day.vrp", "{file}", "--out", "out.json"],
+    ".vehicles.csv": ["solve", "day.vrp", "--vehicles", "{file}", *STEPS],
+    **{
+        f".{what}{suffix}": [*LIMITED, f"--{what}", "{file}", *STEPS]
+        for what in ("matrix", "durations")
+        for suffix in (".csv", ".npz", ".json")
+    },
+}
+FOLDER_COMMANDS = {
+    "city": [
+        ["city", "show", "{file}"],
+        ["sample", "{file}", "--customers", "3", "--out", "new"],
+        ["territories", "{file}", "--vehicles", "2"],
+    ],
+    "model": [["solve", "day.vrp", "--model", "{file}", "--no-polish", *STEPS]],
+    "labels": [
+        ["labels", "show", "{file}"],
+        ["labels", "merge", "{file}", "--out", "new"],
+    ],
 }
 HALF = (".tmp", ".new", ".part", ".lock")  # what only an unfinished command leaves
 CODES = {0, 1, 2}  # documented: done, no feasible solution, wrong input
@@ -202,6 +228,10 @@ def kept() -> dict[str, Path]:
     place = Path(tempfile.mkdtemp(prefix="campaign-files-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     write_city(place / "city", small_city())
+    tables = [place / f"2026-01-0{day}.csv" for day in (5, 6, 7)]
+    for index, path in enumerate(tables):
+        write_instance(path, small_day(6, index))
+    add_days(place / "city", tables)
     shutil.copytree(shipped()["city-psi-one-layer"], place / "model")
     few = LabelOptions(customers=8, count=3, iterations=10)
     label(city_days(small_city(), seed=2), place / "labels", few)
@@ -211,7 +241,7 @@ def kept() -> dict[str, Path]:
 def read_folder(kind: str, folder: Path) -> None:
     """Read all of it."""
     if kind == "city":
-        read_city(folder)
+        read_history(folder, read_city(folder))
     elif kind == "model":
         read_model(folder)
     else:
@@ -222,23 +252,27 @@ def read_folder(kind: str, folder: Path) -> None:
 
 def damaged_folder(kind: str, rng: random.Random, notes: Notes) -> None:
     """One file of a folder changed; where it has checksums, mostly right again."""
-    source = kept()[kind]
     with tempfile.TemporaryDirectory(prefix="campaign-") as name:
         folder = Path(name) / kind
-        shutil.copytree(source, folder)
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        path = rng.choice([p for p in files if p.stat().st_size < 200_000] or files)
-        data = path.read_bytes()
-        shard = path.suffix == SUFFIX and rng.random() < 0.7
-        path.write_bytes(_changed_shard(data, rng) if shard else mutated(data, rng))
-        if kind == "model" and rng.random() < 0.7:
-            _right_manifest(folder)
+        damage(kind, folder, rng)
         try:
             read_folder(kind, folder)
             notes.count(f"{kind}: read")
         except ClusterfirstError as error:
             _fit(error)
             notes.count(f"{kind}: refused")
+
+
+def damage(kind: str, folder: Path, rng: random.Random) -> None:
+    """Copy a folder and change one of its files."""
+    shutil.copytree(kept()[kind], folder)
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    path = rng.choice([p for p in files if p.stat().st_size < 200_000] or files)
+    data = path.read_bytes()
+    shard = path.suffix == SUFFIX and rng.random() < 0.7
+    path.write_bytes(_changed_shard(data, rng) if shard else mutated(data, rng))
+    if kind == "model" and rng.random() < 0.7:
+        _right_manifest(folder)
 
 
 def _changed_shard(data: bytes, rng: random.Random) -> bytes:
@@ -282,34 +316,54 @@ def _fit(error: ClusterfirstError) -> None:
         assert line.isprintable(), line
 
 
-def by_command(kind: str, data: bytes, notes: Notes) -> None:
+def file_by_command(kind: str, data: bytes, notes: Notes) -> None:
     """The same file through the command line; nothing but the answer is new."""
     with tempfile.TemporaryDirectory(prefix="campaign-") as name:
-        home = Path(name)
-        inside = home / "work"
-        inside.mkdir()
-        (home / "outside").write_text("mine", encoding="utf-8")
-        (inside / "day.vrp").write_bytes(valid_files()[".vrp"][0])
-        suffix = kind.replace(".solution", "").replace(".locations", "")
-        (inside / f"file{suffix}").write_bytes(data)
-        words = [w.replace("{file}", f"file{suffix}") for w in COMMANDS[kind]]
-        before = _seen(home)
-        command = [sys.executable, "-m", "clusterfirst", *words]
-        asked = {"capture_output": True, "cwd": inside, "timeout": 110, "check": False}
-        ended = subprocess.run(command, **asked)  # type: ignore[call-overload]
-        said = ended.stderr.decode(errors="replace")
-        notes.count(f"command: exit {ended.returncode}")
-        if ended.returncode not in CODES or "E999" in said or "Traceback" in said:
-            notes.fail(f"{' '.join(words)}: exit {ended.returncode}: {said[-300:]}")
-        after = _seen(home)
-        changed = [path for path, held in before.items() if after.get(path) != held]
-        new = set(after) - set(before)
-        outside = [path for path in new if not path.startswith("work/")]
-        half = [
-            path for path in new if path.endswith((".tmp", ".new", ".part", ".lock"))
-        ]
-        if changed or outside or half:
-            notes.fail(f"{' '.join(words)}: changed {changed}, new {outside + half}")
+        inside = _workplace(Path(name))
+        file = f"file{Path(f'x{kind}').suffix}"
+        (inside / file).write_bytes(data)
+        _command(COMMANDS[kind], file, Path(name), notes)
+
+
+def folder_by_command(kind: str, rng: random.Random, notes: Notes) -> None:
+    """A damaged folder through the command line."""
+    with tempfile.TemporaryDirectory(prefix="campaign-") as name:
+        damage(kind, _workplace(Path(name)) / "file", rng)
+        _command(rng.choice(FOLDER_COMMANDS[kind]), "file", Path(name), notes)
+
+
+def _workplace(home: Path) -> Path:
+    """A folder with what a command may need beside a damaged file, and one outside."""
+    inside = home / "work"
+    inside.mkdir()
+    (home / "outside").write_text("mine", encoding="utf-8")
+    (inside / "day.vrp").write_bytes(valid_files()[".vrp"][0])
+    (inside / "vehicles.csv").write_text(FLEET, encoding="utf-8")
+    write_city(inside / "town", small_town())
+    return inside
+
+
+def _command(words: list[str], file: str, home: Path, notes: Notes) -> None:
+    """Run it beside the files; look at exit code, words and what is there now."""
+    words = [word.replace("{file}", file) for word in words]
+    before = _seen(home)
+    command = [sys.executable, "-m", "clusterfirst", *words]
+    asked = {"capture_output": True, "cwd": home / "work", "timeout": 110}
+    ended = subprocess.run(command, check=False, **asked)  # type: ignore[call-overload]
+    said = ended.stderr.decode(errors="replace")
+    notes.count(f"command: exit {ended.returncode}")
+    if ended.returncode not in CODES or "E999" in said or "Traceback" in said:
+        notes.fail(f"{' '.join(words)}: exit {ended.returncode}: {said[-300:]}")
+    after = _seen(home)
+    own = {"add-days": "work/town/days.jsonl", "territories": "work/file/areas.json"}
+    mine = [own[word] for word in words if word in own]
+    changed = [path for path, held in before.items() if after.get(path) != held]
+    new = set(after) - set(before)
+    outside = [path for path in new if not path.startswith("work/")]
+    half = [path for path in new if path.endswith(HALF)]
+    changed = [path for path in changed if path not in mine]
+    if changed or outside or half:
+        notes.fail(f"{' '.join(words)}: changed {changed}, new {outside + half}")
 
 
 def _seen(folder: Path) -> dict[str, bytes]:
@@ -321,14 +375,16 @@ def _seen(folder: Path) -> dict[str, bytes]:
 def one(number: int, notes: Notes) -> None:
     """One mutation of one file or folder."""
     rng = random.Random(f"files {number}")
-    if number % 50 == 7:
-        damaged_folder(rng.choice(["city", "model", "labels"]), rng, notes)
+    if number % EVERY_FOLDER == 7:
+        kind = rng.choice(["city", "model", "labels"])
+        by_command = number % (10 * EVERY_FOLDER) == 7
+        (folder_by_command if by_command else damaged_folder)(kind, rng, notes)
         return
     kinds = valid_files()
     kind = rng.choice(sorted(kinds))
     data = mutated(rng.choice(kinds[kind]), rng)
     if number % EVERY_COMMAND == 3:
-        by_command(kind, data, notes)
+        file_by_command(kind, data, notes)
         return
     with tempfile.TemporaryDirectory(prefix="campaign-") as name:
         folder = Path(name)

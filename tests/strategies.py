@@ -6,8 +6,10 @@ Shared by the property tests and by campaign/files.py.
 from __future__ import annotations
 
 import io
+import json
 import warnings
 import zipfile
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,16 @@ from hypothesis import strategies as st
 
 from clusterfirst import files
 from clusterfirst.files.csv_files import format_locations, format_orders
+from clusterfirst.files.export import format_stops, format_workbook
 from clusterfirst.files.json_files import instance_document
+from clusterfirst.files.matrices import read_matrices
 from clusterfirst.files.sets import format_npz
 from clusterfirst.files.solutions import format_sol, solution_document
 from clusterfirst.files.strict_json import format_json
+from clusterfirst.files.vehicles import parse_fleet, read_fleet
 from clusterfirst.files.vrplib_writing import format_vrp
 from clusterfirst.problem.city import City
+from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.errors import MAX_LINES, InputError, InputWarning
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
@@ -146,8 +152,9 @@ def corpus() -> dict[str, list[bytes]]:
     matrix = day.replace(metric="matrix", matrix=day.distances, name="matrix")
     globe = day.replace(metric="greatcircle", vehicles=None)
     solution = Solution([[1, 2], [3], [4]])
-    city = City(day.coords, ids=("depot", "a", "b", "c", "d"), capacity=9)
+    city = small_town()
     orders = city.day(np.array([1, 3]), np.array([2, 5]))
+    stops = format_stops(day, solution).encode()
     rl4co = io.BytesIO()
     np.savez(
         rl4co,
@@ -160,7 +167,7 @@ def corpus() -> dict[str, list[bytes]]:
         ".vrp": [format_vrp(day).encode(), format_vrp(matrix).encode()],
         ".json": [
             format_json(instance_document(each)).encode()
-            for each in (day, matrix, globe, orders)
+            for each in (day, matrix, globe, orders, limited_day())
         ],
         ".sol": [format_sol(day, solution).encode()],
         ".solution.json": [format_json(solution_document(day, solution)).encode()],
@@ -168,6 +175,72 @@ def corpus() -> dict[str, list[bytes]]:
         ".locations.csv": [format_locations(city).encode()],
         ".txt": [(lehd_line() + "\n").encode() * 2],
         ".npz": [format_npz([day, day]), rl4co.getvalue()],
+        ".routes.csv": [stops],
+        ".vehicles.csv": [FLEET.encode()],
+        **_tables(day),
+        **({} if find_spec("openpyxl") is None else _workbooks(day, solution)),
+    }
+
+
+def small_town() -> City:
+    """Where the corpus has its orders."""
+    return City(small_day().coords, ids=("depot", "a", "b", "c", "d"), capacity=9)
+
+
+FLEET = """name,capacity,count,max_stops,max_distance,max_duration,fixed_cost,optional
+Anna,9,1,12,120.5,8:00,10,no
+Ben,7.5,2,,,480,,yes
+"""
+
+
+def limited_day() -> Instance:
+    """The small day with vehicles, hours, wishes and minutes of driving."""
+    asked = Constraints(
+        parse_fleet(FLEET),
+        durations=small_day().distances + 0.5,
+        service=np.full(5, 3.0),
+        vehicle=("", "Anna", "", "", ""),
+        not_vehicle=("", "", "Ben", "", ""),
+        priority=np.array([1.0, 2, 1, 1, 1]),
+        group=("", "", "", "g", "g"),
+        apart=("", "x", "x", "", ""),
+        allow_unserved=True,
+    )
+    return small_day().replace(vehicles=None, constraints=asked)
+
+
+def _tables(day: Instance) -> dict[str, list[bytes]]:
+    """Distances and minutes between rows, in each format they are read from."""
+    rows = day.distances.round(3).tolist()
+    wide = "\n".join(",".join(map(str, row)) for row in rows) + "\n"
+    names = [str(i) for i in range(len(rows))]
+    lines = [";".join(["", *names])]
+    lines += [";".join(map(str, [i, *row])) for i, row in enumerate(rows)]
+    packed, plain = io.BytesIO(), io.BytesIO()
+    tables = {"distances": day.distances, "durations": day.distances}
+    np.savez(packed, **tables, ids=np.array(names))
+    np.savez(plain, **tables)
+    osrm = {"code": "Ok", "distances": rows, "durations": rows}
+    found = {
+        ".csv": [wide.encode(), "\n".join(lines).encode()],
+        ".npz": [packed.getvalue(), plain.getvalue()],
+        ".json": [json.dumps(osrm).encode()],
+    }
+    kinds = ("matrix", "durations")
+    return {f".{kind}{suffix}": found[suffix] for kind in kinds for suffix in found}
+
+
+def _workbooks(day: Instance, solution: Solution) -> dict[str, list[bytes]]:
+    """Orders and routes as spreadsheets write them."""
+    import openpyxl
+
+    book, orders = openpyxl.Workbook(), io.BytesIO()
+    for row in (("id", "demand"), ("a", 2), ("c", 5.5)):
+        book.active.append(row)
+    book.save(orders)
+    return {
+        ".orders.xlsx": [orders.getvalue()],
+        ".routes.xlsx": [format_workbook(day, solution)],
     }
 
 
@@ -276,13 +349,16 @@ def _odd_array(draw: st.DrawFn) -> np.ndarray[Any, Any]:
 
 def read_any(kind: str, path: Path) -> object:
     """Read a file of the corpus by the function that is for its kind."""
-    if kind in {".sol", ".solution.json"}:
+    if kind in {".sol", ".solution.json", ".routes.csv", ".routes.xlsx"}:
         return files.read_solution(path, small_day())
     if kind == ".locations.csv":
         return files.read_locations(path, "depot")
-    if kind == ".csv":
-        city = City(small_day().coords, ids=("depot", "a", "b", "c", "d"))
-        return files.read_orders(path, city, capacity=9)
+    if kind == ".vehicles.csv":
+        return read_fleet(path)
+    if kind.startswith((".matrix", ".durations")):
+        return read_matrices(path, durations=kind.startswith(".durations"))
+    if kind in {".csv", ".orders.xlsx"}:
+        return files.read_orders(path, small_town())
     return files.read_instances(path)
 
 

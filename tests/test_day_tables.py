@@ -253,6 +253,9 @@ def test_matrices_by_id_by_order_and_from_osrm(tmp_path: Path) -> None:
         ("m.csv", b"0,1\n1\n", "E113"),
         ("m.csv", b"0,x\n1,0\n", "E313"),
         ("m.csv", b",a,b\na,0,1\nc,1,0\n", "E113"),
+        ("m.csv", b"", "E101"),
+        ("m.csv", b";\n\n", "E113"),
+        ("m.csv", b'0,"' + b"1" * 200_000, "E311"),
         ("m.npz", b"PK\x03\x04 no archive", "E321"),
         ("m.json", b"[1]", "E322"),
         ("m.json", b'{"code": "NoTable"}', "E322"),
@@ -260,6 +263,7 @@ def test_matrices_by_id_by_order_and_from_osrm(tmp_path: Path) -> None:
         ("m.json", b'{"code": "Ok", "distances": [[0, null], [1, 0]]}', "E131"),
         ("m.json", b'{"code": "Ok", "distances": [[0, "1"], [1, 0]]}', "E306"),
         ("m.json", b'{"code": "Ok", "distances": [[0, 1]]}', "E113"),
+        ("m.json", b'{"code": "Ok", "distances": [[1' + b"0" * 400 + b"]]}", "E306"),
         ("m.txt", b"0", "E106"),
     ],
 )

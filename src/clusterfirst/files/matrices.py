@@ -136,7 +136,14 @@ def _named(found: Matrices, ids: Sequence[str]) -> Matrices:
 
 def _parse_csv(text: str, durations: bool) -> Matrices:
     separator = max(SEPARATORS, key=text.partition("\n")[0].count)
-    rows = [r for r in csv.reader(io.StringIO(text), delimiter=separator) if any(r)]
+    try:
+        lines = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
+        rows = [row for row in lines if any(row)]
+    except csv.Error as error:
+        raise InputError(Problem("E311", "matrix", str(error))) from error
+    if not rows:
+        rule = "a table of numbers, a row per location, is needed"
+        raise InputError(Problem("E113", "matrix", "nothing", rule))
     ids: list[str] | None = None
     # The first cell of a table with ids is empty or a word, never a distance.
     if plain_number(rows[0][0].strip()) is None:
@@ -178,7 +185,12 @@ def _parse_npz(data: bytes, limits: Limits) -> Matrices:
             raise InputError(Problem("E323", name, got, rule))
     tables = {name: arrays[name].astype(np.float64) for name in names}
     found = Matrices(tables.get("distances"), tables.get("durations"))
-    return _named(found, [str(i) for i in arrays["ids"]]) if "ids" in arrays else found
+    if "ids" not in arrays:
+        return found
+    if arrays["ids"].ndim != 1:
+        got = f"shape {arrays['ids'].shape}"
+        raise InputError(Problem("E323", "ids", got, "one name per row is needed"))
+    return _named(found, [str(i) for i in arrays["ids"]])
 
 
 def _parse_osrm(text: str) -> Matrices:
@@ -214,7 +226,11 @@ def _osrm_table(document: dict[str, Any], name: str, unit: float) -> FloatArray 
             if isinstance(value, bool) or not isinstance(value, int | float):
                 rule = "must be a number"
                 raise InputError(Problem("E306", f"{name}[{i}][{j}]", str(value), rule))
-    return np.array(rows, dtype=np.float64) / unit
+    try:
+        return np.array(rows, dtype=np.float64) / unit
+    except OverflowError as error:
+        rule = "a number is too large"
+        raise InputError(Problem("E306", name, rule=rule)) from error
 
 
 def _check(found: Matrices) -> None:
