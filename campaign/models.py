@@ -2,8 +2,10 @@
 
     python campaign/models.py [--count 1000] [--seconds 600]
 
-Every bit of manifest.json and config.json of each shipped model, then bits of the
-weights, spread over the file. The card (README.md) is for people and not covered.
+Every bit of manifest.json, config.json and provenance.json of the smallest shipped
+model, then bits of its weights: one of each byte of the first kilobyte, where the
+layout stands, the others anywhere. The same code reads all models. The card (README.md)
+is for people and not covered.
 """
 
 from __future__ import annotations
@@ -77,8 +79,9 @@ def one(number: int, notes: Notes) -> None:
 
 PROMISE = Promise(
     "models",
-    "A model folder with one wrong bit is refused: every bit of the manifest, the "
-    "configuration and the provenance, and 20,000 of the weights.",
+    "A model folder (the smallest shipped one) with one wrong bit is refused: every "
+    "bit of the manifest, the configuration and the provenance, and 20,000 of the "
+    "weights.",
     full=len(bits()),
     case=one,
     unit="flipped bits",

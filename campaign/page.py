@@ -9,6 +9,7 @@ import json
 import math
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ on its number alone, so that anyone can run a failed one again:
     make campaign                                   # goes on where it stopped; hours
     python campaign/answers.py --count 1000         # 1,000 more cases of one promise
     python campaign/answers.py --again              # those that failed, once more
+    python campaign/answers.py --repeat 1000        # the first 1,000 with today's code
 
 A kill loses at most ten seconds of it. "Reached" counts cases at any commit since the
 campaign began; the last column says which.
@@ -80,14 +82,21 @@ def _section(name: str, record: dict[str, Any]) -> list[str]:
     loads = [one["load"] for one in record["slices"]]
     busy = f", load average {min(loads):g} to {max(loads):g}" if loads else ""
     lines.append(f"{share}, in {seconds / 3600:.1f} hours{busy}.")
-    found = record.get("failed", 0)
+    found, mended = record.get("failed", 0), _mended(record)
     if found:
+        cases = ", ".join(str(case) for case in sorted(mended))
+        again = f" (run again: {cases})" if mended else ""
         lines.append(
-            f"{found} failed when first run; {len(record['failures'])} still do."
+            f"{found} failed when first run; {len(record['failures'])} still do{again}."
         )
     if record["counts"]:
-        counts = ", ".join(f"{word} {n:,}" for word, n in record["counts"].items())
-        lines += ["", f"What came out: {counts}."]
+        lines += ["", f"What came out: {_counts(record['counts'], mended)}."]
+    for one in record.get("repeated", []):
+        lines += [
+            "",
+            f"The first {one['cases']:,} once more at `{one['commit']}` "
+            f"({one['date']}): {_counts(one['counts'], {})}.",
+        ]
     if record["values"]:
         lines += [
             "",
@@ -100,6 +109,26 @@ def _section(name: str, record: dict[str, Any]) -> list[str]:
         what = failure["what"].replace("|", "/").replace("\n", " ")
         lines += ["", f"- case {failure['case']}: {what[:200]}"]
     return lines
+
+
+def _mended(record: dict[str, Any]) -> dict[int, dict[str, int]]:
+    """What came out of the cases that hold only since they were run again."""
+    again = record.get("again", [])
+    return {one["case"]: one["counts"] for one in again if one["mended"]}
+
+
+def _counts(counts: dict[str, int], mended: dict[int, dict[str, int]]) -> str:
+    """Each word with its count, and how many of it took a second run."""
+    later: Counter[str] = Counter()
+    for case in mended.values():
+        later.update(case)
+    shown = (
+        f"{word} {n:,}"
+        + (f" ({later[word]} only when run again)" if later[word] else "")
+        for word, n in sorted(counts.items())
+        if n
+    )
+    return ", ".join(shown)
 
 
 def _summary(values: list[float]) -> str:

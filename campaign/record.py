@@ -2,7 +2,9 @@
 
 A promise has cases 0, 1, 2, ... that depend on their number alone, so every failure
 can be run again (`--again`), on any machine. What is kept: how many were run at which
-commit and load, every failure, counts of what came out, and measured values.
+commit and load, every failure until its case has been run again, which cases were,
+counts of what came out, and measured values. Old cases may be repeated (`--repeat`)
+with the code of today; that stands beside the record and changes nothing in it.
 """
 
 from __future__ import annotations
@@ -77,31 +79,40 @@ def main(promise: Promise, arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--again", action="store_true", help="run the failed ones again"
     )
+    parser.add_argument("--repeat", type=int, help="run the first so many once more")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
     faulthandler.register(signal.SIGUSR1)  # where is it? kill -USR1
     path = given.results / f"{promise.name}.json"
     record = load(promise, path)
-    if given.again:
-        numbers = sorted({failure["case"] for failure in record["failures"]})
-        record["failures"] = []
-    else:
-        rest = max(0, promise.full - record["done"])
-        count = rest if given.count is None else given.count
-        numbers = list(range(record["done"], record["done"] + count))
+    mode = "again" if given.again else "repeat" if given.repeat else "on"
+    numbers = _numbers(promise, record, given)
     if promise.prepare is not None and numbers:
         promise.prepare()
     with _stoppable() as stopped:
-        _run(promise, record, numbers, (path, given.seconds, given.again, stopped))
+        _run(promise, record, numbers, (path, given.seconds, mode, stopped))
     for failure in record["failures"][:20]:
         print(f"case {failure['case']}: {failure['what']}", file=sys.stderr)
     return 1 if record["failures"] else 0
 
 
+def _numbers(
+    promise: Promise, record: dict[str, Any], given: argparse.Namespace
+) -> list[int]:
+    """The cases to run now."""
+    if given.again:
+        return sorted({failure["case"] for failure in record["failures"]})
+    if given.repeat:
+        return list(range(min(given.repeat, record["done"])))
+    rest = max(0, promise.full - record["done"])
+    count = rest if given.count is None else given.count
+    return list(range(record["done"], record["done"] + count))
+
+
 def load(promise: Promise, path: Path) -> dict[str, Any]:
     """What is on record of a promise so far."""
     record: dict[str, Any] = {"done": 0, "failed": 0, "failures": [], "slices": []}
-    record |= {"counts": {}, "values": {}}
+    record |= {"counts": {}, "values": {}, "again": [], "repeated": []}
     if path.exists():
         record |= json.loads(path.read_text(encoding="utf-8"))
     words = {"name": promise.name, "claim": promise.claim, "full": promise.full}
@@ -112,23 +123,20 @@ def _run(
     promise: Promise,
     record: dict[str, Any],
     numbers: list[int],
-    how: tuple[Path, float | None, bool, list[bool]],
+    how: tuple[Path, float | None, str, list[bool]],
 ) -> None:
-    path, seconds, again, stopped = how
+    path, seconds, mode, stopped = how
     start = saved = time.monotonic()
     piece = _new_slice(record["done"])
+    if mode == "repeat" and numbers:
+        record["repeated"].append(
+            {"cases": 0, "counts": {}, "commit": commit(), "date": piece["date"]}
+        )
     for place, number in enumerate(numbers):
         late = seconds is not None and time.monotonic() - start > seconds
         if stopped or late:
             break
-        notes = attempt(promise, number)
-        for what in notes.failures:
-            record["failed"] += not again
-            if len(record["failures"]) < MOST_FAILURES:
-                record["failures"].append({"case": number, "what": what})
-        if not again:
-            record["done"] = number + 1
-            _add(record, notes)
+        _take(record, number, attempt(promise, number), mode)
         if time.monotonic() - saved > SAVE_SECONDS:
             saved = time.monotonic()
             _save(path, record, piece, saved - start)
@@ -136,6 +144,35 @@ def _run(
             said += f"{record['done']} of {promise.full} in all, "
             print(said + f"{len(record['failures'])} failures", file=sys.stderr)
     _save(path, record, piece, time.monotonic() - start)
+
+
+def _take(record: dict[str, Any], number: int, notes: Notes, mode: str) -> None:
+    """Put on record what a case found, run for the first time or once more."""
+    counts = dict(notes.counts)
+    if mode == "again":  # only now: until a case has been run again it stays failed
+        before = [one for one in record["failures"] if one["case"] == number]
+        record["failures"] = [one for one in record["failures"] if one not in before]
+        _add(record["counts"], before[0].get("counts", {}), -1)
+        facts = {"counts": counts, "mended": not notes.failures, "commit": commit()}
+        record["again"].append({"case": number} | facts)
+    if mode == "repeat":
+        record["repeated"][-1]["cases"] += 1
+        _add(record["repeated"][-1]["counts"], counts, 1)
+        counts = {}
+    if mode == "on":
+        record["failed"] += len(notes.failures)
+        record["done"] = number + 1
+        for name, values in notes.values.items():
+            record["values"].setdefault(name, []).extend(values)
+    _add(record["counts"], counts, 1)
+    for what in notes.failures:
+        if len(record["failures"]) < MOST_FAILURES:
+            record["failures"].append({"case": number, "what": what, "counts": counts})
+
+
+def _add(counts: dict[str, int], more: dict[str, int], sign: int) -> None:
+    for word, number in more.items():
+        counts[word] = counts.get(word, 0) + sign * number
 
 
 def attempt(promise: Promise, number: int) -> Notes:
@@ -177,13 +214,6 @@ def _stoppable() -> Iterator[list[bool]]:
     finally:
         for number, handler in asked.items():
             signal.signal(number, handler)
-
-
-def _add(record: dict[str, Any], notes: Notes) -> None:
-    for word, more in notes.counts.items():
-        record["counts"][word] = record["counts"].get(word, 0) + more
-    for name, values in notes.values.items():
-        record["values"].setdefault(name, []).extend(values)
 
 
 def _new_slice(first: int) -> dict[str, Any]:

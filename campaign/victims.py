@@ -13,6 +13,7 @@ from pathlib import Path
 
 from clusterfirst.problem.errors import ClusterfirstError
 
+BEGUN = "begun"
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -91,6 +92,7 @@ JOBS = {job.__name__: job for job in (label, pretrain, train, learn, bench, solv
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the command does
     try:
+        Path(sys.argv[2]).with_name(BEGUN).touch()  # from here on a kill is answered
         sys.exit(JOBS[sys.argv[1]](Path(sys.argv[2])))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,42 @@ def test_cases_go_on_where_they_stopped(tmp_path: Path) -> None:
     assert seen[-1] == 3
     assert record.main(promise, ["--results", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "try.json").read_text())["done"] == 10
+
+
+def test_a_failed_case_stays_on_record_until_it_has_been_run_again(
+    tmp_path: Path,
+) -> None:
+    """A rerun that is stopped loses no failure; what only it brought is counted."""
+    broken = {1, 2}
+
+    def case(number: int, notes: record.Notes) -> None:
+        if number in broken:
+            raise ValueError("broken")
+        notes.count("held")
+
+    def run(*words: str) -> dict[str, Any]:
+        record.main(promise, [*words, "--results", str(tmp_path)])
+        held: dict[str, Any] = json.loads((tmp_path / "try.json").read_text())
+        return held
+
+    promise = record.Promise("try", "It holds.", 4, case)
+    run()
+    broken.clear()
+    held = run("--again", "--seconds", "0")  # stopped before its first case
+    assert [failure["case"] for failure in held["failures"]] == [1, 2]
+    held = run("--again")
+    assert held["failures"] == []
+    assert held["counts"] == {"held": 4}
+    (tmp_path / "answers.json").write_bytes((tmp_path / "try.json").read_bytes())
+    shown = page.page(tmp_path)
+    assert "2 failed when first run; 0 still do (run again: 1, 2)." in shown
+    assert "held 4 (2 only when run again)" in shown
+    held = run("--repeat", "3")  # beside the record, not in it
+    assert held["counts"] == {"held": 4}
+    assert (held["repeated"][0]["cases"], held["repeated"][0]["counts"]) == (
+        3,
+        {"held": 3},
+    )
 
 
 def test_a_hang_is_a_finding(tmp_path: Path) -> None:
