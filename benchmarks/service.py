@@ -1,7 +1,8 @@
 """The service under load, with kills, too many requests, and its page in a browser.
 
     python benchmarks/service.py [--seconds 3600] [--worker-kills 500]
-        [--service-kills 20] [--only overhead load overload kills page] [--store]
+        [--service-kills 20] [--only overhead first load overload kills page]
+        [--store]
 
 Every answer is judged by this client. The load is open: 4 plans per second of N = 100
 at 0.2 s each, whatever the service does. Figures belong to an idle machine of two
@@ -41,7 +42,8 @@ RESULTS = Path(__file__).parent / "results" / "service.json"
 RATE = 4.0  # plans per second
 LIMIT = 0.2  # seconds of one plan
 CUSTOMERS = 100
-PARTS = ("overhead", "load", "overload", "kills", "page")
+SIZES = (200, 2000, 5000, 20_000)  # customers, for the first routes
+PARTS = ("overhead", "first", "load", "overload", "kills", "page")
 
 
 def body_of(seed: int) -> dict[str, Any]:
@@ -70,11 +72,8 @@ def memory_of(service: Service) -> int:
     Libraries do not count: their share of a process falls and rises with how many
     other programs on the machine have them open.
     """
-    pids = [service.process.pid]
-    for task in Path(f"/proc/{service.process.pid}/task").iterdir():
-        pids += map(int, (task / "children").read_text().split())
     total = 0
-    for pid in pids:
+    for pid in (service.process.pid, *workers_of(service)):
         with_shared = Path(f"/proc/{pid}/smaps_rollup").read_text()
         total += 1024 * int(with_shared.split("Pss_Anon:")[1].split()[0])
     return total
@@ -107,6 +106,28 @@ def overhead(service: Service, count: int = 60) -> dict[str, Any]:
         "p95_ms": round(1000 * high, 1),
         "cpu_ms": round(1000 * cpu, 1),  # does not depend on the load
     }
+
+
+def first(service: Service, tries: int = 3) -> dict[str, Any]:
+    """Seconds from the request to the first event with routes, by customers."""
+    found: dict[str, Any] = {}
+    for customers in SIZES:
+        waits = []
+        for seed in range(tries):
+            day = random_day(customers, customers + seed)
+            body = json.dumps({"instance": day, "options": {"time_limit": 10}})
+            headers = {"Content-Type": "application/json"}
+            begin = time.perf_counter()
+            asked = service.client.post("/v1/plans", content=body, headers=headers)
+            where = asked.headers["Location"]
+            with service.client.stream("GET", f"{where}/events") as events:
+                for line in events.iter_lines():
+                    if line.startswith("data: "):
+                        break
+            waits.append(time.perf_counter() - begin)
+            service.client.delete(where)
+        found[f"n{customers}_s"] = round(statistics.median(waits), 2)
+    return found
 
 
 def cpu_of(service: Service) -> float:
@@ -295,7 +316,9 @@ DRAW = """() => { const { layer } = clusterfirst.map, times = [];
 
 def page(service: Service) -> dict[str, Any]:
     """First paint, weight, and frames while 2,000 stops are panned."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "browser"))
     from playwright.sync_api import sync_playwright
+    from test_fluency import longest_of_acts
 
     body = {"instance": random_day(2000, 7), "options": {"time_limit": 3}}
     plan = service.client.post(
@@ -323,6 +346,9 @@ def page(service: Service) -> dict[str, Any]:
         assert tab.evaluate("clusterfirst.map.dragged") is None  # the map, not a stop
         frames = sorted(tab.evaluate("frames"))
         tab.mouse.up()
+        tab = browser.new_page(viewport={"width": 1280, "height": 800})
+        tab.goto(f"http://127.0.0.1:{service.port}/")
+        acts = longest_of_acts(browser, tab, service)
         browser.close()
     return {
         "first_paint_ms": round(paint),
@@ -330,6 +356,7 @@ def page(service: Service) -> dict[str, Any]:
         "draw_2000_stops_ms": round(drawing, 1),
         "pan_2000_stops_p50_ms": round(statistics.median(frames), 1),
         "pan_2000_stops_p95_ms": round(percentile(frames, 0.95), 1),
+        "longest_task_ms": {act: round(spent, 1) for act, spent in acts.items()},
     }
 
 
@@ -351,6 +378,7 @@ def main() -> None:
             for part in given.only:
                 steps = {
                     "overhead": lambda: overhead(service),
+                    "first": lambda: first(service),
                     "load": lambda: load(service, given.seconds),
                     "overload": lambda: overload(service),
                     "kills": lambda: kills(

@@ -24,6 +24,7 @@ from clusterfirst.files.source import DEFAULT_LIMITS
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.solution import judge
 from clusterfirst.service import schemas
+from clusterfirst.solving.solver import SolveOptions, solve
 from services import Service, random_day, running
 
 Plan = dict[str, Any]
@@ -117,6 +118,26 @@ def test_events_tell_every_improvement_and_the_end(client: httpx.Client) -> None
     assert all(kind == "improvement" and news["routes"] for kind, news in better)
     costs = [news["cost"] for _, news in better]
     assert costs == sorted(costs, reverse=True)
+
+
+def test_the_history_has_every_improvement(client: httpx.Client) -> None:
+    """By counts the search is the same here: so are all costs that it went through."""
+    options = {"iterations": 4000, "seed": 3}
+    seen: list[float] = []
+    instance = instance_of(random_day(150), DEFAULT_LIMITS)
+    wanted = SolveOptions(**options, threads=1, time_limit=60.0)
+    solve(instance, wanted, on_improvement=lambda cost, _: seen.append(cost))
+    plan = ask(client, {"instance": random_day(150), "options": options}, wait=0)
+    told: list[dict[str, float]] = []
+    with client.stream("GET", f"/v1/plans/{plan['id']}/events") as stream:
+        for line in stream.iter_lines():
+            if line.startswith("data: "):
+                last = json.loads(line.removeprefix("data: "))
+                told += last.get("points", [])
+    costs = [point["cost"] for point in last["history"]]
+    assert len(seen) > 3
+    assert costs[: len(seen)] == pytest.approx(seen)
+    assert told == last["history"][: len(told)]
 
 
 def test_delete_returns_the_best_so_far(client: httpx.Client) -> None:

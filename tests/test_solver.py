@@ -244,6 +244,28 @@ def test_improvements_are_reported_in_order() -> None:
     assert seen[-1] == pytest.approx(result.verdict.cost)
 
 
+def test_savings_are_told_before_a_method_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Somebody may look at them; what is told falls, and Ctrl-C gives no less."""
+    day, run_method = town(300), solver.run_method
+    costs: list[float] = []
+
+    def worse(state: SearchState, method: str, options: object = None) -> None:
+        if method == "savings":
+            run_method(state, method)
+            return
+        assert len(costs) == 1
+        state.offer(Routes.of([[c] for c in range(1, 301)]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver, "run_method", worse)
+    result = solve(day, FEW, on_improvement=lambda cost, _: costs.append(cost))
+    assert result.interrupted
+    assert len(costs) == 1
+    assert result.verdict.cost == pytest.approx(costs[0])
+
+
 def test_the_result_says_everything() -> None:
     """The JSON document holds routes by id, loads, cost, status and versions."""
     names = ("hub", *(f"c{i}" for i in range(1, 51)))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +11,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from services import Service, random_day
+from services import Service
 
 expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
-LONGEST = 100.0  # milliseconds of its own CPU time, whatever else the machine does
 # Without the network flags Chromium keeps calling home, which a closed network refuses.
 FLAGS = [
     "--no-sandbox",
@@ -62,40 +59,3 @@ def page(browser: Browser, service: Service) -> Iterator[Page]:
     yield found
     context.close()
     assert not said, "\n".join(said)
-
-
-def small_plan(service: Service) -> str:
-    """A plan that is done, the newest of the service; its id."""
-    body = {"instance": random_day(30), "options": {"time_limit": 0.2}}
-    headers = {"Prefer": "wait=60"}
-    answer = service.client.post("/v1/plans", json=body, headers=headers).json()
-    assert answer["status"] == "done"
-    return str(answer["id"])
-
-
-def picture(page: Page, name: str) -> None:
-    """Keep a picture for the docs, when a folder for them is named."""
-    folder = os.environ.get("CLUSTERFIRST_PICTURES")
-    if folder:
-        page.evaluate("document.getElementById('toast').hidden = true")
-        page.screenshot(path=Path(folder) / f"{name}.png")
-
-
-def longest_task(browser: Browser, page: Page, act: Callable[[], None]) -> float:
-    """The most that the page's thread was busy without a break."""
-    categories = ["toplevel", "devtools.timeline", "__metadata"]
-    browser.start_tracing(page=page, categories=categories)
-    act()
-    events = json.loads(browser.stop_tracing())["traceEvents"]
-    main = {
-        (event["pid"], event["tid"])
-        for event in events
-        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
-    }
-    tasks = [
-        event.get("tdur", 0) / 1000
-        for event in events
-        if "RunTask" in event["name"] and (event["pid"], event["tid"]) in main
-    ]
-    assert tasks
-    return max(tasks)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
+from acts import DROP, LONGEST, drag_to, longest_task, plan_of, table, until, wait_done
 from playwright.sync_api import Browser, Page, expect
-from test_page import DROP, drag_to, plan_of, table, until, wait_done
 
-from conftest import LONGEST, longest_task
 from services import Service
 
 # A stop and one of a route with room for it; both in view, with nothing beside them.
 APART = """() => { const { map, state } = clusterfirst, { plan } = state;
+  map.fit();
   const at = map.points.map((p) => map.map.layerPointToContainerPoint(p));
   const alone = at.map((p, i) => i).filter((i) => i && at[i].x > 80 && at[i].x < 700
     && at[i].y > 80 && at[i].y < 500
@@ -86,7 +86,7 @@ def longest_of_acts(browser: Browser, page: Page, service: Service) -> dict[str,
 
 
 def test_nothing_blocks(browser: Browser, page: Page, service: Service) -> None:
-    """Reading, planning, the lists, a stop, a zoom, moves, a comparison, exports."""
+    """Files, planning, lists, a stop, a zoom, moves, a comparison, exports."""
     found = longest_of_acts(browser, page, service)
     assert max(found.values()) < LONGEST, found
 

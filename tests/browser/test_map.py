@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from acts import LONGEST, longest_task
 from playwright.sync_api import Browser, Page
 
 from basemaps import write_basemap
@@ -17,7 +18,6 @@ from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
-from conftest import LONGEST, longest_task
 
 STOPS = 2000
 

@@ -4,79 +4,32 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from acts import (
+    AT,
+    DROP,
+    drag_to,
+    picture,
+    plan_of,
+    small_plan,
+    start_plan,
+    table,
+    until,
+    wait_done,
+    wait_for,
+)
 from playwright.sync_api import Browser, Page, Route, expect
 
 from basemaps import write_basemap
-from conftest import picture, small_plan
 from services import Service
-
-# Puts a file onto the page as the mouse would.
-DROP = """([name, text]) => {
-  const data = new DataTransfer();
-  data.items.add(new File([text], name, { type: "text/csv" }));
-  document.querySelector(".drop").dispatchEvent(
-    new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
-}"""
-# Where a stop is on the screen.
-AT = """(id) => {
-  const { map } = clusterfirst;
-  const p = map.map.latLngToContainerPoint(map.places[map.index.get(id)].at);
-  const box = map.element.getBoundingClientRect();
-  return [p.x + box.left, p.y + box.top];
-}"""
-
 
 # Whether tiles are drawn, and the colour of the ground in the middle of one.
 TILES = "() => document.querySelectorAll('.leaflet-tile-loaded').length > 3"
 GROUND = """() => { const tile = document.querySelector("canvas.leaflet-tile-loaded");
   return tile && [...tile.getContext("2d").getImageData(200, 40, 1, 1).data]; }"""
-
-
-def table(customers: int, seed: int = 0) -> str:
-    """Orders around Ghent, in clusters."""
-    draw = np.random.default_rng(seed)
-    middles = draw.normal(0, 0.05, (8, 2))
-    lines = ["id,lat,lon,demand", "depot,51.05,3.72,0"]
-    for i in range(customers):
-        north, east = middles[i % 8] + draw.normal(0, 0.012, 2)
-        lines.append(
-            f"S{i + 1},{51.05 + north:.5f},{3.72 + 1.6 * east:.5f},{1 + i % 7}"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def until(page: Page, condition: str, argument: Any = None) -> None:
-    """Wait for a condition; Playwright's own way is eval, which the page forbids."""
-    end = time.monotonic() + 30
-    while not page.evaluate(condition, argument):
-        assert time.monotonic() < end, condition
-        page.wait_for_timeout(30)
-
-
-def plan_of(page: Page) -> dict[str, Any]:
-    """The plan on the page."""
-    return page.evaluate("clusterfirst.state.plan")
-
-
-def start_plan(page: Page, customers: int = 120, seconds: str = "1") -> None:
-    page.evaluate(DROP, ["today.csv", table(customers)])
-    page.get_by_label("Capacity").fill("40")
-    expect(page.locator("#checked")).to_contain_text(f"{customers} orders")
-    page.get_by_label("Seconds to plan").select_option(seconds)
-    page.get_by_role("button", name="Plan", exact=True).click()
-
-
-def wait_done(page: Page) -> dict[str, Any]:
-    """From the click on it runs by the page's own word: this cannot be early."""
-    until(page, "() => !clusterfirst.state.running && clusterfirst.state.plan")
-    expect(page.get_by_role("button", name="Plan", exact=True)).to_be_visible()
-    return plan_of(page)
 
 
 def test_problems_are_listed_with_their_lines(page: Page) -> None:
@@ -200,15 +153,6 @@ def test_no_stop_moves_before_its_price_is_shown(page: Page) -> None:
     page.mouse.up()
     expect(page.locator("#toast")).to_contain_text("no room")
     assert plan_of(page)["id"] == before["id"]
-
-
-def drag_to(page: Page, stop: str, other: str) -> None:
-    """Press on a stop and move the mouse to another one."""
-    x, y = page.evaluate(AT, stop)
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 15, y + 15, steps=3)
-    page.mouse.move(*page.evaluate(AT, other), steps=8)
 
 
 def look_at_a_stop(page: Page) -> None:
@@ -394,14 +338,6 @@ def test_a_file_is_read_once_and_the_last_answer_counts(page: Page) -> None:
     page.get_by_label("Capacity").fill("40")
     expect(page.locator("#checked")).to_contain_text("30 orders")
     assert len(held) == 2
-
-
-def wait_for(page: Page, found: list[Route], count: int) -> None:
-    """Until the page has asked so often."""
-    end = time.monotonic() + 30
-    while len(found) < count:
-        assert time.monotonic() < end
-        page.wait_for_timeout(30)
 
 
 def test_colours_and_focus_stay(page: Page) -> None:

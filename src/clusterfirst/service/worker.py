@@ -1,7 +1,8 @@
 """A worker: a process that is warm, solves one plan at a time and tells how it goes.
 
 It answers over the pipe of `solving.child.Child`: ("ready", seconds) once; for each
-task any number of ("better", seconds, cost, routes) and then ("done", answer),
+task any number of ("better", points, routes), each with every improvement since the
+last one as (seconds, cost, vehicles), and then ("done", answer),
 ("stopped", answer or None) or ("failed", problems). SIGUSR1 stops the search, which
 hands over its best routes.
 """
@@ -79,7 +80,8 @@ class _Search:
         self.pipe = pipe
         self.searching = self.sending = self.stopped = False
         self.began = self.sent = 0.0
-        self.best: list[list[int]] | None = None
+        self.best: Routes | None = None
+        self.points: list[tuple[float, float, int]] = []  # that were not told yet
 
     def stop(self, number: int, frame: object) -> None:
         """The signal handler."""
@@ -88,16 +90,22 @@ class _Search:
             raise KeyboardInterrupt
 
     def better(self, cost: float, routes: Routes) -> None:
-        """Report routes, but not more often than anybody looks."""
+        """Report every improvement, but not more often than anybody looks."""
         self.sending = True
-        self.best = routes.lists()
-        now = time.perf_counter()
+        self.best, now = routes, time.perf_counter()
+        self.points.append((now - self.began, cost, len(routes)))
         if now - self.sent >= BETWEEN:
             self.sent = now
-            self.pipe.send(("better", now - self.began, cost, self.best))
+            self.report()
         self.sending = False
         if self.stopped:
             raise KeyboardInterrupt
+
+    def report(self) -> None:
+        """Hand over what was found since the last time."""
+        if self.best is not None and self.points:
+            self.pipe.send(("better", self.points, self.best.lists()))
+        self.points = []
 
     def run(self, task: Task | Question) -> tuple[Any, ...]:
         """Search and return the message that ends it."""
@@ -108,12 +116,8 @@ class _Search:
                 return "done", _answer_of(task)
             except ClusterfirstError as error:
                 return "failed", list(error.problems)
-        self.began, self.sent, self.best, self.stopped = (
-            time.perf_counter(),
-            0.0,
-            None,
-            False,
-        )
+        self.began, self.sent = time.perf_counter(), 0.0
+        self.best, self.points, self.stopped = None, [], False
         try:
             self.searching = True
             result = solve(
@@ -142,7 +146,8 @@ class _Search:
 
         if self.best is None:
             return None
-        document = solution_document(task.instance, Solution(self.best).canonical())
+        routes = Solution(self.best.lists()).canonical()
+        document = solution_document(task.instance, routes)
         status = "interrupted: the best answer so far"
         return document | {"method": task.options.method, "status": status, "notes": []}
 
@@ -177,6 +182,7 @@ def main() -> None:
             rule = "this is a bug; the log of the service shows where"
             answer = "failed", [Problem("E999", type(error).__name__, rule=rule)]
         try:
+            search.report()
             pipe.send(answer)
         except ConnectionError:
             return

@@ -236,11 +236,11 @@ class WorkerPool:
             kind, *rest = child.connection.recv()
             if kind != "better":
                 return kind, rest[0]
-            seconds, cost, routes = rest
-            live.best = routes
-            live.history.append(
-                {"seconds": round(seconds, 4), "cost": cost, "vehicles": len(routes)}
-            )
+            points, live.best = rest
+            live.history += [
+                {"seconds": round(seconds, 4), "cost": cost, "vehicles": vehicles}
+                for seconds, cost, vehicles in points
+            ]
             self._tell(live)
 
     def _died(self, live: Live) -> None:

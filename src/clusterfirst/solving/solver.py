@@ -150,6 +150,7 @@ def search(
             raise
         if not state.answered:
             state.notes.append(f"W205 {options.method} had no answer yet: a safe one")
+        state.offer_told()
         interrupted = True
     result = _judged(state, form, options, interrupted)
     spent = earlier + time.perf_counter() - begin
@@ -285,7 +286,8 @@ def _safe_start(
         if options.polishes and options.method != "savings":
             found = _savings(state, whole.share(SAVINGS_SHARE))
         safe = found or safe_routes(state.instance, packed, state.deadline.share(0.2))
-        state.insure(safe)
+        # With a search the answer is never worse: somebody may look at it already.
+        state.insure(safe, tell=found is not None)
     return Safe(safe, by_savings=found is not None)
 
 

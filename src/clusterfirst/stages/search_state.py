@@ -39,6 +39,7 @@ class SearchState:
     on_improvement: Callable[[float, Routes], None] | None = None
     best: Routes | None = None
     best_cost: float = np.inf
+    told: tuple[float, Routes | None] = (np.inf, None)  # by `on_improvement`, the last
     proof: str = ""  # why the best answer is optimal, where that is known
     rounds: int = 0
     round_start: float = field(default_factory=time.perf_counter)
@@ -88,10 +89,15 @@ class SearchState:
             spent = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
-    def insure(self, routes: Routes) -> None:
-        """Keep routes for a Ctrl-C; any answer of the method replaces them."""
+    def insure(self, routes: Routes, *, tell: bool) -> None:
+        """Keep routes for a Ctrl-C; any answer of the method replaces them.
+
+        `tell` calls them an improvement, where the answer cannot be worse than they.
+        """
         if len(routes) <= fleet_limit(self.instance) and routes.fit(self.instance):
             self.best = routes
+            if tell:
+                self._tell(float(routes.lengths(self.instance).sum()), routes)
 
     def offer(self, routes: Routes) -> float:
         """Keep routes that serve everyone if they are the best; return their cost.
@@ -103,6 +109,15 @@ class SearchState:
         cost = float(routes.lengths(self.instance).sum())
         if cost < self.best_cost:
             self.best, self.best_cost = routes, cost
-            if self.on_improvement is not None:
-                self.on_improvement(cost, routes)
+            self._tell(cost, routes)
         return cost
+
+    def offer_told(self) -> None:
+        """Make the answer no worse than what was told last."""
+        if self.told[1] is not None:
+            self.offer(self.told[1])
+
+    def _tell(self, cost: float, routes: Routes) -> None:
+        if self.on_improvement is not None and cost < self.told[0]:
+            self.told = cost, routes
+            self.on_improvement(cost, routes)
