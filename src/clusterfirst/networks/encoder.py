@@ -91,8 +91,25 @@ class Encoder:
             out[block] += self.outer_bias
         return out
 
-    def run(self, change: Float32, lists: Lists, deadline: Deadline) -> Float32:
-        """(T, D) -> (T, D): attention and feed-forward, each normalised before."""
+    def begin(self, change: Float32) -> Float32:
+        """(T, 3 wide) queries, keys and values of the first layer: `begun` of `run`."""
+        first, x, y = self.layers[0], np.zeros_like(change), np.empty_like(change)
+        bias = np.zeros(self.width, dtype=np.float32)
+        add_and_norm(x, change, bias, first.norm_attention, y)
+        products: Float32 = y @ first.qkv
+        return products
+
+    def run(
+        self,
+        change: Float32,
+        lists: Lists,
+        deadline: Deadline,
+        begun: Float32 | None = None,
+    ) -> Float32:
+        """(T, D) -> (T, D): attention and feed-forward, each normalised before.
+
+        What is `begun` of the first tokens is not computed again.
+        """
         T, D, H, P = len(change), self.width, self.heads, self.pairs
         lanes, wide = lanes_of(H), len(self.columns)
         x, y = np.zeros((T, D), dtype=np.float32), np.empty((T, D), dtype=np.float32)
@@ -108,7 +125,11 @@ class Encoder:
         for number, layer in enumerate(self.layers):
             deadline.look()
             add_and_norm(x, change, bias, layer.norm_attention, y)
-            np.matmul(y, layer.qkv, out=qkv)
+            done = 0
+            if begun is not None and number == 0:
+                done = len(begun)
+                qkv[:done] = begun
+            np.matmul(y[done:], layer.qkv, out=qkv[done:])
             place = H, lanes, P, P + number * H
             attend(qkv, layer.query_bias, lists.arrays, place, room, mixed)
             change = np.matmul(mixed, layer.out)

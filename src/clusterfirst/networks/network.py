@@ -6,7 +6,8 @@ customer, P pair features. float32 throughout. `trainable/` is the same in torch
 are held together by tests/test_parity.py.
 
 What depends on the instance alone is computed once (`Encoded`): the encoder, the lists
-and both networks' view of the geometry between nodes. A set of seeds adds its own.
+and both networks' view of the geometry between nodes; what also depends on the number
+of seeds, once for each. A set of seeds adds its own.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Encoded:
     logit: Float32  # (T,) seed logits, p = sigmoid
     contrast: Float32  # (T, D/2) unit vectors, the Z of the paper
     lists: Lists  # of the nodes, as the Clustering Transformer sees them
+    begun: dict[int, Float32]  # its first products of the nodes, by number of seeds
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Network:
         contrast /= np.maximum(np.linalg.norm(contrast, axis=1, keepdims=True), 1e-12)
         logit = self._perceptron("seed.seed_head", hidden)[:, 0]
         view = Lists(start, index, self._cluster.about(geometry, deadline))
-        return Encoded(nodes, hidden, logit, contrast, view)
+        return Encoded(nodes, hidden, logit, contrast, view, {})
 
     def score(
         self,
@@ -118,9 +120,13 @@ class Network:
         else:
             seen = _seeds_of_listed(encoded.lists, seeds)
         owner = np.concatenate([np.arange(T), seeds])
-        x = self._cluster.run(
-            self._tokens(encoded, seeds), _joined(encoded, owner, seen), deadline
-        )
+        tokens = self._tokens(encoded, seeds)
+        if (
+            K not in encoded.begun
+        ):  # another set of as many seeds changes the seeds only
+            encoded.begun[K] = self._cluster.begin(tokens[:T])
+        joined = _joined(encoded, owner, seen)
+        x = self._cluster.run(tokens, joined, deadline, encoded.begun[K])
         unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         cost = np.empty(candidates.shape, dtype=np.float32)
         latent_distances(unit, unit[T:], candidates, cost)
