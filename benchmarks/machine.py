@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import re
+import resource
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,3 +47,18 @@ def facts() -> dict[str, str | float]:
         "cores": os.cpu_count() or 0,
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """Wall-clock and CPU seconds of a block, children's too, once it has ended."""
+
+    def cpu() -> float:
+        both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        return sum(resource.getrusage(who).ru_utime for who in both)
+
+    begin, used = time.perf_counter(), cpu()
+    took: dict[str, float] = {}
+    yield took
+    took["seconds"] = round(time.perf_counter() - begin, 4)
+    took["cpu_seconds"] = round(cpu() - used, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import pytest
 
 from clusterfirst.cities.day_law import Wish, fit
 from clusterfirst.cities.forecast import (
+    EFFORT,
     MEASURES,
     Forecast,
     ForecastSettings,
     forecast,
     lines,
 )
-from clusterfirst.cities.history import History, PastDay
+from clusterfirst.cities.history import History, PastDay, write_history
 from clusterfirst.cities.quick_plan import quick_plan
 from clusterfirst.files import write_city
 from clusterfirst.problem.errors import InfeasibleError, InputError
@@ -44,7 +46,7 @@ def test_days_are_the_laws_and_plans_are_judged(found: Forecast) -> None:
     law = fit(History(CITY.replace(vehicles=None), DAYS))
     for index in (0, 7, 19):
         day = law.draw(0, index)
-        plan = quick_plan(day, index)
+        plan = quick_plan(day, index, EFFORT)
         assert judge(day, Solution(plan.routes)).feasible
         row = dict(zip(MEASURES, found.table[index], strict=True))
         assert row["orders"] == day.num_customers
@@ -106,3 +108,23 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
         assert "E404" in problem_of(capsys)
     assert run(*order, "--out", tmp_path / "f.txt") == 2
     assert "E106" in problem_of(capsys)
+
+
+def test_a_weekday_can_be_asked_for(tmp_path: Path, capsys: Capture) -> None:
+    """Tuesdays of a city whose other days are half as large have Tuesdays' orders."""
+    city = CITY.replace(vehicles=None)
+    monday, days = datetime.date(2026, 11, 16), []
+    for number in range(14):
+        count = 24 if number % 7 == 1 else 12
+        rows = RNG.choice(80, count, replace=False) + 1
+        date = monday + datetime.timedelta(number)
+        days.append(PastDay(rows, np.full(count, 2.0), date))
+    write_city(tmp_path / "toy", city)
+    write_history(tmp_path / "toy", History(city, tuple(days)))
+    words = ["forecast", tmp_path / "toy", "--days", "3", "--workers", "1", "--json"]
+    orders = {}
+    for name in ("tue", "Wednesday"):
+        assert run(*words, "--weekday", name) == 0
+        (found,) = json.loads(capsys.readouterr().out)["forecasts"]
+        orders[name] = found["orders"]["mean"]
+    assert orders["tue"] == pytest.approx(2 * orders["Wednesday"])

@@ -62,7 +62,7 @@ def test_days_come_back_as_they_went_in(data: st.DataObject) -> None:
 
 
 def test_a_day_counts_once(city: Path, tmp_path: Path) -> None:
-    """The same orders without a date, and the same date, are not added twice."""
+    """The same orders, of which one side has no date, and the same date, count once."""
     first = monday(tmp_path)
     again = monday(tmp_path, "copy.csv", "1,4.5\n3,2\n")
     history, new = add_days(city, [first])
@@ -73,12 +73,29 @@ def test_a_day_counts_once(city: Path, tmp_path: Path) -> None:
     dated = table(
         tmp_path / "d.csv", "date,id,demand\n2026-11-16,1,4.5\n2026-11-16,3,2"
     )
+    with pytest.warns(InputWarning, match="W412"):
+        assert add_days(city, [dated])[1] == 0
+    dated = table(
+        tmp_path / "e.csv", "date,id,demand\n2026-11-16,1,4.5\n2026-11-16,3,1"
+    )
     history, new = add_days(city, [dated])
     assert (len(history), new) == (2, 1)
     assert history.days[1].date == datetime.date(2026, 11, 16)
     assert history.days[1].weekday == 0
     with pytest.warns(InputWarning, match="W412"):
         assert add_days(city, [dated])[1] == 0
+
+
+def test_two_dated_days_may_be_alike(city: Path, tmp_path: Path) -> None:
+    """Equal orders on two dates are two days, of which an undated one is one."""
+    rows = [f"2026-11-{day},{i},2" for day in (16, 17) for i in (1, 3)]
+    both = table(tmp_path / "both.csv", "\n".join(["date,id,demand", *rows]))
+    undated = monday(tmp_path, orders="1,2\n3,2\n")
+    assert add_days(city, [undated])[1] == 1
+    for new in (1, 0):
+        with pytest.warns(InputWarning, match="W412"):
+            assert add_days(city, [both])[1] == new
+    assert len(read_history(city)) == 2
 
 
 def test_one_table_holds_many_days(city: Path, tmp_path: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -25,7 +28,7 @@ from clusterfirst.learning.training.exporting import (
 )
 from clusterfirst.learning.training.learn_plan import LearnSettings
 from clusterfirst.learning.training.learning import Listener, learn
-from clusterfirst.learning.training.loop import Trainer
+from clusterfirst.learning.training.loop import TrainConfig, Trainer
 from clusterfirst.learning.training.run import (
     Ending,
     RunOptions,
@@ -33,10 +36,12 @@ from clusterfirst.learning.training.run import (
     TrainData,
     train,
 )
+from clusterfirst.learning.training.validation import SolvedGap, Validation
 from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.trainable.embed import EmbedSettings
 from clusterfirst.problem.city import City
-from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.errors import InputError, InputWarning
+from clusterfirst.problem.sampling import sample_city
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
 
@@ -73,6 +78,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             f"clusterfirst.learning.training.{slow}", lambda *given: None
         )
+    monkeypatch.setattr(
+        "clusterfirst.learning.training.learn_card.POLISH_SECONDS", 0.05
+    )
 
 
 def ctrl_c(text: str) -> None:
@@ -105,8 +113,10 @@ def test_past_days_are_learned_from(tmp_path: Path) -> None:
     card = (tmp_path / "model" / "README.md").read_text()
     assert model.provenance["words"] in card
     further = replace(TINY, init=str(tmp_path / "model"), hours=1e-6)
-    kept = learn(history, further, tmp_path / "again")
+    said: list[str] = []
+    kept = learn(history, further, tmp_path / "again", Listener(say=said.append))
     assert kept is not None
+    assert "more than 0 s, stages have least sizes" in said[0]  # time enough for none
     worse = kept.provenance["gaps"]["days held back"]
     before = kept.provenance["gaps"]["days held back with model"]
     assert ("kept" in kept.provenance) == (not worse < before)
@@ -124,7 +134,7 @@ def test_a_city_is_learned(tmp_path: Path) -> None:
     said: list[str] = []
     model = learn(History(small_city()), TINY, tmp_path, Listener(say=said.append))
     assert model is not None
-    assert [line[:3] for line in said] == ["1/4", "2/4", "3/4", "4/4"]
+    assert [line[:3] for line in said] == ["1/4", "2/4", "3/4", "4/4"]  # told before
     loaded = load_model(tmp_path / "model")
     assert 0 < spent < loaded.provenance["seconds_of_all_stages"]
     assert loaded.city is not None
@@ -144,6 +154,108 @@ def test_a_city_is_learned(tmp_path: Path) -> None:
     gaps = model.provenance["gaps"]
     for name in ("N = 12", "N = 24"):  # what it began with stands beside the result
         assert gaps[f"{name} with model"] == loaded.provenance["gaps"][name]
+    # Without days held back drawn ones decide, and the sentence says that they did.
+    worse = not gaps["N = 12"] < gaps["N = 12 with model"]
+    assert ("kept" in model.provenance) == worse
+    words = model.provenance["words"]
+    assert words.startswith("On 4 drawn days: ")
+    assert "These days also chose between the two." in words
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_worse_model_is_not_kept_without_past_days(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where drawn days find the general model better, it is what the city gets."""
+    first = export_model(run, tmp_path / "begun")
+    day = city_days(small_city(), seed=3).draw(12, 0)
+    gaps = iter([SolvedGap(np.array([g])) for g in (0.3, 0.2, 0.1, 0.2)])
+    stages = "clusterfirst.learning.training.learning"
+    monkeypatch.setattr(f"{stages}.solved_gap", lambda network, days: next(gaps))
+    drawn = Validation([day], np.array([1.0]))
+    monkeypatch.setattr(f"{stages}.make_validation", lambda *given: drawn)
+    monkeypatch.setattr(f"{stages}.train", train_quietly)
+    further = replace(TINY, init=str(tmp_path / "begun"), hours=1e-6)
+    found = learn(History(small_city()), further, tmp_path / "out")
+    assert found is not None
+    assert found.provenance["kept"] == "begun"
+    loaded = load_model(tmp_path / "out" / "model")
+    for name, value in first.weights.items():
+        assert np.array_equal(loaded.weights[name], value)
+
+
+def train_quietly(config: TrainConfig, data: TrainData, *rest: Any) -> Ending:
+    """Train without looking at validation days."""
+    return train(config, replace(data, validation=None), *rest)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_city_that_changes_meanwhile(tmp_path: Path) -> None:
+    """Days and places added to a city do not stop what was begun without them."""
+    short, history = replace(TINY, hours=1e-6), past_days()
+    with pytest.raises(KeyboardInterrupt):
+        learn(history, short, tmp_path, Listener(say=ctrl_c))
+    labels = len(read_labels(tmp_path / "labels"))
+    grown = history.city.grown(np.array([[0.5, 0.5]]), ["new"])
+    more = past_days(12)
+    said: list[str] = []
+    model = learn(History(grown, more.days), short, tmp_path, Listener(said.append))
+    assert model is not None
+    assert "the 10 days and 120 locations it began with" in said[0]
+    assert len(read_labels(tmp_path / "labels")) == labels  # none is made again
+    assert model.city is not None
+    assert model.city.hash == history.city.hash
+    with pytest.raises(InputError, match="E721 city"):
+        learn(History(sample_city(120, seed=6)), short, tmp_path)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_city_in_degrees_is_learned(tmp_path: Path) -> None:
+    """Great-circle distances go through table, labels, training and judging."""
+    turned = City(
+        small_city().coords * 0.1 + [4.3, 50.8], metric="greatcircle", capacity=25
+    )
+    history = past_days().in_city(turned)
+    model = learn(history, replace(TINY, hours=1e-6), tmp_path)
+    assert model is not None
+    assert model.city is not None
+    assert model.city.metric == "greatcircle"
+    (days,) = (tmp_path / "validation").iterdir()
+    for number, held in enumerate(history.days[8:]):
+        view = read_labels(days)[number]
+        whole = turned.day(view.rows[1:], view.demands[1:])
+        assert len(held.rows) in {10, 9}
+        shortest = 2 * float(whole.lengths(0, 1).max())  # in kilometres
+        assert 0 < shortest <= view.cost < 200
+    assert model.provenance["gaps"]["days held back"] >= -1e-9
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_estimate_is_near_what_it_took(tmp_path: Path) -> None:
+    """What was said before the table is about what all stages needed."""
+    began = time.perf_counter()
+    settings = replace(TINY, hours=0.0008)
+    assert learn(past_days(), settings, tmp_path) is not None
+    took = time.perf_counter() - began
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    said = sum(plan["rounds"][0]["estimate"].values())
+    assert said >= 0.9 * 3600 * settings.hours
+    assert took / 4 < said < 4 * took
+
+
+def test_a_law_that_cannot_fit_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A capacity below the paper's demands warns in `label` and in `learn`."""
+    city = small_city().replace(capacity=6)
+    write_city(tmp_path / "city", city)
+    words = ["label", str(tmp_path / "city"), "--out", str(tmp_path / "labels")]
+    assert main([*words, "--count", "0", "--seconds", "1"]) == 0
+    assert "W414" in capsys.readouterr().err
+    stopped = "clusterfirst.learning.training.learning.open_plan"
+    monkeypatch.setattr(stopped, Mock(side_effect=InputError([])))
+    with pytest.warns(InputWarning, match="W414"), pytest.raises(InputError):
+        learn(History(city), TINY, tmp_path / "out")
 
 
 def distance(begun: dict[str, torch.Tensor], run: Path) -> float:

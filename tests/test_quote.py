@@ -12,6 +12,7 @@ from clusterfirst.cities.day_law import DayLaw, Wish, fit
 from clusterfirst.cities.history import History, PastDay
 from clusterfirst.cities.quote import NEW_VEHICLE, Insertion, Quoter, QuoteSettings
 from clusterfirst.files import write_city
+from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_city
@@ -111,15 +112,15 @@ def test_prices_by_the_end_of_the_day() -> None:
     """They are never negative, repeatable, and small beside what a trip costs."""
     quoter = Quoter(LAW, today(), settings=FEW)
     near, far = quoter.expected(150, 1), quoter.expected(150, 1)
-    assert np.array_equal(near.prices, far.prices)
-    assert (near.prices >= -1e-9).all()
-    low, middle, high = near.quantiles
+    assert np.array_equal(near.price.values, far.price.values)
+    assert (near.price.values >= -1e-9).all()
+    low, middle, high = near.price.quantiles
     assert low <= middle <= high
     alone = 2 * float(np.linalg.norm(CITY.coords[150] - CITY.coords[0]))
-    assert near.mean < alone
-    assert near.standard_error > 0
+    assert near.price.mean < alone
+    assert near.price.standard_error > 0
     again = Quoter(LAW, today(), settings=QuoteSettings(12, threads=2))
-    assert np.array_equal(again.expected(150, 1).prices, near.prices)
+    assert np.array_equal(again.expected(150, 1).price.values, near.price.values)
 
 
 def test_a_full_vehicle_costs_a_trip() -> None:
@@ -130,8 +131,8 @@ def test_a_full_vehicle_costs_a_trip() -> None:
     quoter = Quoter(fit(History(CITY, tuple(days))), full, settings=FEW)
     found = quoter.expected(90, 20)
     trip = 2 * float(np.linalg.norm(CITY.coords[90] - CITY.coords[0]))
-    assert found.prices == pytest.approx(trip)
-    assert (found.vehicles == 1).all()
+    assert found.price.values == pytest.approx(trip)
+    assert (found.vehicles.values == 1).all()
 
 
 def test_an_order_that_was_coming_anyway() -> None:
@@ -139,8 +140,8 @@ def test_an_order_that_was_coming_anyway() -> None:
     everybody = Wish(customers=200)
     quoter = Quoter(LAW, today(), settings=QuoteSettings(3, threads=1, wish=everybody))
     found = quoter.expected(99, 4)
-    assert (found.prices >= 0).all()
-    assert (found.prices < 2).all()
+    assert (found.price.values >= 0).all()
+    assert (found.price.values < 2).all()
 
 
 def test_places_the_city_does_not_know() -> None:
@@ -150,9 +151,9 @@ def test_places_the_city_does_not_know() -> None:
     row = quoter.add_place((CITY.coords[150, 0], CITY.coords[150, 1]))
     assert row == 201
     assert quoter.now(row, 2).price == pytest.approx(known)
-    assert len(Quoter(LAW, today(), settings=FEW).expected(150, 2).prices) == 12
+    assert len(Quoter(LAW, today(), settings=FEW).expected(150, 2).price.values) == 12
     assert quoter.accept(row, 2).fits
-    assert quoter.expected(160, 1).mean >= 0
+    assert quoter.expected(160, 1).price.mean >= 0
 
 
 def test_wrong_questions_are_named() -> None:
@@ -175,7 +176,7 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     orders = tmp_path / "today.csv"
     orders.write_text("id,demand\n" + "".join(f"{i},3\n" for i in range(1, 10)))
     words = ["quote", tmp_path / "toy", "--orders", orders, "--demand", "2"]
-    words += ["--completions", "5", "--expect", "15"]
+    words += ["--completions", "5", "--expect", "30"]
     picture = tmp_path / "q.png"
     assert run(*words, "--id", "150", "--out", picture) == 0
     out = capsys.readouterr().out
@@ -186,6 +187,10 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     document = json.loads(capsys.readouterr().out)
     assert document["fits"]
     assert document["end_of_day"]["p10"] <= document["end_of_day"]["p90"]
+    more = document["end_of_day"]["vehicles"]
+    assert more["p10"] <= more["p50"] <= more["p90"]
+    assert 0 <= more["mean"] <= 1
+    assert more["standard_error"] >= 0
     for wrong in (
         [],
         ["--lat", "1", "--lon", "2"],
@@ -195,3 +200,26 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
         assert "E400" in problem_of(capsys)
     assert run(*words, "--id", "150", "--weekday", "someday") == 2
     assert "E404" in problem_of(capsys)
+
+
+def test_a_quote_in_degrees(tmp_path: Path, capsys: Capture) -> None:
+    """A place by --lat and --lon costs what the location there does; too few days warn.
+
+    The city has no past days, and capacities of 40, which the paper's law cannot mean.
+    """
+    rng = np.random.default_rng(3)
+    points = np.array([4.35, 50.85]) + 0.05 * rng.standard_normal((41, 2))
+    city = City(points, metric="greatcircle", capacity=40)
+    write_city(tmp_path / "toy", city)
+    orders = tmp_path / "today.csv"
+    orders.write_text("id,demand\n" + "".join(f"{i},2\n" for i in range(1, 9)))
+    words = ["quote", tmp_path / "toy", "--orders", orders, "--demand", "1", "--json"]
+    words += ["--completions", "3", "--expect", "10"]
+    lon, lat = points[30].tolist()
+    found = []
+    for place in (["--id", "30"], [f"--lat={lat!r}", f"--lon={lon!r}"]):
+        assert run(*words, *place) == 0
+        read = capsys.readouterr()
+        assert "W414" in read.err
+        found.append(json.loads(read.out)["now"])
+    assert found[0]["price"] == pytest.approx(found[1]["price"], abs=1e-9)

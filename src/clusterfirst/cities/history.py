@@ -2,8 +2,8 @@
 
 One day is one line: date, name, rows of the city, demands and a hash of them. Lines are
 only ever added, under a lock and into a file that takes the place of the old one, so a
-kill leaves the days as they were. A day counts once: by its date, or without one by
-its orders.
+kill leaves the days as they were. A day counts once: by its date, or by its orders
+where it or the one before has no date.
 """
 
 from __future__ import annotations
@@ -226,6 +226,7 @@ def _only_new(history: History, given: Sequence[PastDay]) -> list[PastDay]:
     """The days that the city has not; a date with two sets of orders is refused."""
     dated = {day.date: day.digest for day in history.days if day.date is not None}
     known = {day.digest for day in history.days}
+    undated = {day.digest for day in history.days if day.date is None}
     new: list[PastDay] = []
     for day in given:
         if day.date in dated and dated[day.date] != day.digest:
@@ -233,9 +234,14 @@ def _only_new(history: History, given: Sequence[PastDay]) -> list[PastDay]:
             raise InputError(Problem("E412", f"day {day.name}", str(day.date), rule))
         if day.date in dated or (day.date is None and day.digest in known):
             continue
+        if day.digest in undated:  # one day, that has its date now
+            undated.remove(day.digest)
+            continue
         new.append(day)
         known.add(day.digest)
-        if day.date is not None:
+        if day.date is None:
+            undated.add(day.digest)
+        else:
             dated[day.date] = day.digest
     if len(new) < len(given):
         count = len(given) - len(new)

@@ -57,28 +57,41 @@ class Insertion:
 
 
 @dataclass(frozen=True, eq=False)
-class Expected:
-    """What an order adds by the end of the day, over completions."""
+class Spread:
+    """A number over completions."""
 
-    prices: FloatArray  # of each completion
-    vehicles: FloatArray  # of each completion
+    values: FloatArray  # of each completion
 
     @cached_property
     def quantiles(self) -> tuple[float, float, float]:
-        """p10, p50 and p90 of the price."""
-        low, middle, high = np.quantile(self.prices, [0.1, 0.5, 0.9]).tolist()
+        """p10, p50 and p90."""
+        low, middle, high = np.quantile(self.values, [0.1, 0.5, 0.9]).tolist()
         return low, middle, high
 
     @property
     def mean(self) -> float:
-        """The expected price."""
-        return float(self.prices.mean())
+        """The expected value."""
+        return float(self.values.mean())
 
     @property
     def standard_error(self) -> float:
         """Of the mean, by the number of completions."""
-        count = len(self.prices)
-        return float(self.prices.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
+        count = len(self.values)
+        return float(self.values.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
+
+    def document(self) -> dict[str, float]:
+        """Return plain values for JSON."""
+        names = ("p10", "p50", "p90", "mean", "standard_error")
+        numbers = (*self.quantiles, self.mean, self.standard_error)
+        return dict(zip(names, numbers, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What an order adds by the end of the day."""
+
+    price: Spread  # in length
+    vehicles: Spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +282,7 @@ class Quoter:
                 pool.map(lambda s: self._difference(s, order), self._completed)
             )
         prices, vehicles = np.array(found, dtype=np.float64).T
-        return Expected(prices, vehicles)
+        return Expected(Spread(prices), Spread(vehicles))
 
     @cached_property
     def _completed(self) -> list[tuple[Instance, Plan]]:

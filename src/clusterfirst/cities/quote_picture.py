@@ -47,15 +47,10 @@ class Quote:
                 "opens_a_vehicle": new,
             }
         if self.expected is not None:
-            p10, p50, p90 = self.expected.quantiles
             known["end_of_day"] = {
-                "completions": len(self.expected.prices),
-                "p10": p10,
-                "p50": p50,
-                "p90": p90,
-                "mean": self.expected.mean,
-                "standard_error": self.expected.standard_error,
-                "vehicles_mean": float(self.expected.vehicles.mean()),
+                "completions": len(self.expected.price.values),
+                **self.expected.price.document(),
+                "vehicles": self.expected.vehicles.document(),
             }
         return known
 
@@ -72,13 +67,18 @@ class Quote:
                 f"repaired   {self.after_repair:.5g}{unit} after a short search"
             )
         if self.expected is not None:
-            p10, p50, p90 = self.expected.quantiles
+            price, more = self.expected.price, self.expected.vehicles
+            p10, p50, p90 = price.quantiles
             rows.append(
                 f"by tonight {p50:.5g}{unit} ({p10:.5g} to {p90:.5g}; mean "
-                f"{self.expected.mean:.5g} +- {self.expected.standard_error:.2g}) "
-                f"over {len(self.expected.prices)} likely ends of this day"
+                f"{price.mean:.5g} +- {price.standard_error:.2g}) "
+                f"over {len(price.values)} likely ends of this day"
             )
-            rows.append(f"vehicles   {self.expected.vehicles.mean():+.2f} on average")
+            low, middle, high = more.quantiles
+            rows.append(
+                f"vehicles   {middle:+g} ({low:+g} to {high:+g}; mean {more.mean:+.2f} "
+                f"+- {more.standard_error:.1g})"
+            )
         return rows
 
 
@@ -127,9 +127,9 @@ def _draw_prices(axes: Axes, found: Quote) -> None:
     if found.expected is None:
         axes.set_title("fits in no vehicle", color=INK, loc="left", size=10)
         return
-    axes.hist(found.expected.prices, bins=30, color=PALETTE[0])
+    axes.hist(found.expected.price.values, bins=30, color=PALETTE[0])
     for value, name in zip(
-        found.expected.quantiles, ("p10", "p50", "p90"), strict=True
+        found.expected.price.quantiles, ("p10", "p50", "p90"), strict=True
     ):
         axes.axvline(value, color=INK, linewidth=1)
         axes.annotate(name, (value, 1), xycoords=("data", "axes fraction"), size=8)

@@ -85,7 +85,7 @@ def label(
     from clusterfirst.learning.labels.making import LabelOptions
     from clusterfirst.learning.labels.making import label as make_labels
 
-    found = _source(source, seed, capacity)
+    found = _source(source, seed, capacity, customers)
     own = 100 if found.law is None else 0
     wanted = LabelOptions(
         customers=own if customers is None else customers,
@@ -155,7 +155,10 @@ def merge_folders(
     return 0
 
 
-def _source(name: str, seed: int, capacity: float | None) -> Source:
+def _source(
+    name: str, seed: int, capacity: float | None, customers: int | None
+) -> Source:
+    from clusterfirst.cities.day_law import Wish, warn_of_paper_law
     from clusterfirst.learning.labels.sources import (
         law_days,
         public_set,
@@ -172,7 +175,9 @@ def _source(name: str, seed: int, capacity: float | None) -> Source:
             rule = f"it does not go with {name}, whose instances have their own"
             raise InputError(Problem("E404", "--capacity", str(capacity), rule))
         return world(seed=seed, name=name) if name in WORLDS else public_set(name)
-    return law_days(open_law(name), seed=seed, capacity=capacity)
+    law = open_law(name)
+    warn_of_paper_law(law, Wish(customers, capacity=capacity))
+    return law_days(law, seed=seed, capacity=capacity)
 
 
 def _reporter() -> Callable[[LabelProgress], None]:

@@ -189,8 +189,9 @@ def learn(
     Past days (city add-days) are what it learns from, then days drawn from their law;
     the newest are held back to judge by. 15 % of the time goes to the table Psi, 30 %
     to labels, at most 10 % to references, the rest to training. The model is in
-    OUT/model: the general one, if that is better on the days held back. The same
-    command with more --hours learns on from there.
+    OUT/model: the general one, if that is no worse on the days held back (on drawn ones
+    without past days). The same command with more --hours learns on from there, from
+    the days that the folder began with.
     """
     cores = _cores(threads)
     _use_threads(cores)
@@ -211,11 +212,7 @@ def learn(
         say(f"to resume: {shlex.join(['clusterfirst', *sys.argv[1:]])}")
         return INTERRUPTED
     known = model.provenance
-    if "words" in known:
-        emit(known["words"])
-    else:
-        for name, gap in known["gaps"].items():
-            emit(f"{name}: {100 * gap:.2f} % above HGS on average, without search")
+    emit(known["words"])
     if "kept" in known:
         emit(f"the city's own model is no better: {out}/model is {known['kept']}")
     emit(f"model {out}/model")

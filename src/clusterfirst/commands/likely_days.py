@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,7 +78,7 @@ def quote(
     to the whole day, over likely completions drawn from the law of the city's days: the
     10th, 50th and 90th percentile, with and without it on the same completions.
     """
-    from clusterfirst.cities.day_law import Wish
+    from clusterfirst.cities.day_law import Wish, warn_of_paper_law
     from clusterfirst.cities.quote import Quoter, QuoteSettings
     from clusterfirst.cities.quote_picture import quote as ask
 
@@ -87,6 +88,7 @@ def quote(
     today = reader.instance(orders)
     today.require_feasible()
     wish = Wish(customers=expect, weekday=_weekday(weekday))
+    warn_of_paper_law(law, replace(wish, capacity=today.capacity))
     settings = QuoteSettings(completions, options.require_seed(seed), wish=wish)
     routes = None if plan is None else reader.solution(plan, today)[0].routes
     quoter = Quoter(law, today, routes, settings)

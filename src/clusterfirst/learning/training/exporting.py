@@ -168,7 +168,7 @@ def model_card(model: Model) -> str:
     table = ["| instances | mean gap to HGS, search-free |", "|---|---|", *rows]
     fails = known.get("fails") or "Not measured yet."
     words = known.get("words")
-    own_days = ["## On your own days", "", words, ""] if words else []
+    own_days = ["## On days of your city", "", words, ""] if words else []
     return "\n".join(
         [
             f"# {model.name}",

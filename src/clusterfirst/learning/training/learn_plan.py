@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,12 +25,16 @@ from clusterfirst.problem.errors import InputError, Problem
 
 SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (log/)
 LEAST_LABELS = 16
+PILOT = 16  # labels that show how many fit
 TIMED_STEPS = 3
 # A full rate makes the general weights forget more than a city's days teach (log/).
 GENTLE_RATE = 3e-4
 # Shares of the time; the rest validates. A later round trains for what Psi took.
 PRETRAINING, LABELLING = 0.15, 0.30
+FINISH = 0.05  # of the time, kept for judging
+JUDGING, LEAST_JUDGED = 0.02, 2  # of the time for the polish in it, and days at least
 PLAN_FORMAT = 3
+MINUTES, HOURS, DAY = 120, 2 * 3600, 20 * 3600  # from where times are told in them
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,11 @@ class LearnSettings:
         return max(LEAST_LABELS, int(self.workers * seconds / self.label_seconds))
 
 
+def judged_with_polish(settings: LearnSettings, seconds_each: float) -> int:
+    """Days that fit the time for judging after a polish."""
+    return max(LEAST_JUDGED, int(JUDGING * 3600 * settings.hours / seconds_each))
+
+
 def labelling_seconds(settings: LearnSettings) -> float:
     """What labels may take."""
     return LABELLING * 3600 * settings.hours
@@ -82,8 +92,9 @@ def open_plan(city: City, settings: LearnSettings, out: Path) -> dict[str, Any]:
     path = out / "plan.json"
     plan: dict[str, Any]
     if not path.exists():
-        epochs = _epochs_that_fit(city, settings)
+        epochs, rate = _epochs_that_fit(city, settings)
         plan = {**identity, "epochs": epochs, "rounds": [], "seconds": 0.0}
+        plan["epoch_rate"] = rate
         return _add_round(plan, settings, path)
     plan = _read_plan(path)
     for key, value in identity.items():
@@ -130,13 +141,16 @@ def _add_round(
     return plan
 
 
-def _epochs_that_fit(city: City, settings: LearnSettings) -> int:
-    """Time two epochs of pre-training; its share of the time is not exceeded."""
+def _epochs_that_fit(city: City, settings: LearnSettings) -> tuple[int, float]:
+    """Time two epochs of pre-training; its share of the time is not exceeded.
+
+    Also how many fit a second.
+    """
     with TemporaryDirectory() as folder:
         timed = pretrain(city, shortened(settings.embed, 2), folder)
     seconds = PRETRAINING * 3600 * settings.hours
-    fitting = int(seconds * timed.facts["epochs_per_second"])
-    return min(settings.embed.epochs, max(2, fitting))
+    rate = float(timed.facts["epochs_per_second"])
+    return min(settings.embed.epochs, max(2, int(seconds * rate))), rate
 
 
 def shortened(embed: EmbedSettings, epochs: int) -> EmbedSettings:
@@ -149,8 +163,44 @@ def training_seconds(plan: dict[str, Any], spent: float) -> float:
     """How long the newest round may train: what is left, and its share at most."""
     hours = [each["hours"] for each in plan["rounds"]]
     whole = 3600 * hours[-1]
-    finish = 0.05 * 3600 * (hours[-1] - (hours[-2] if len(hours) > 1 else 0.0))
+    finish = FINISH * 3600 * (hours[-1] - (hours[-2] if len(hours) > 1 else 0.0))
     return float(max(0.0, whole - spent - finish))
+
+
+def estimate(
+    plan: dict[str, Any], settings: LearnSettings, spent: float, references: float
+) -> dict[str, float]:
+    """Seconds of every stage of a round that begins, from what was timed so far.
+
+    `references` is what those take; training gets what the others leave.
+    """
+    last, first = plan["rounds"][-1], len(plan["rounds"]) == 1
+    stages = {"so far": spent, "table": 0.0, "labels": 0.0, "references": references}
+    if first and "epoch_rate" in plan:
+        stages["table"] = plan["epochs"] / plan["epoch_rate"]
+    if "label_rate" in plan:
+        stages["labels"] = max(0, last["labels"] - PILOT) / plan["label_rate"]
+    stages["training"] = training_seconds(plan, sum(stages.values()))
+    stages["judging"] = FINISH * 3600 * settings.hours
+    return stages
+
+
+def estimate_words(stages: dict[str, float], hours: float) -> str:
+    """The estimate in one line, with the time of day when it ends."""
+    total = sum(stages.values())
+    end = datetime.now().astimezone() + timedelta(seconds=total - stages["so far"])
+    when = f"{end:%H:%M}" if total < DAY else f"{end:%a %H:%M}"
+    parts = ", ".join(f"{name} {_span(each)}" for name, each in stages.items())
+    more = ""
+    if total > (1 + 2 * FINISH) * 3600 * hours:
+        more = f"; that is more than {_span(3600 * hours)}, stages have least sizes"
+    return f"about {_span(total)} in all, until {when}: {parts}{more}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < MINUTES:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < HOURS else f"{seconds / 3600:.1f} h"
 
 
 def steps_that_fit(

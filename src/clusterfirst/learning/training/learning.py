@@ -1,6 +1,7 @@
 """One command for a city: Psi, labels, training and validation into a model folder.
 
     plan.json     what was decided at the beginning, and how many steps fit the time
+    city/         the city and its days as they were at the beginning
     psi/          the pre-trained table (pretraining.py)
     labels/       expert solutions (labels.py)
     validation/   references of the validation days
@@ -9,9 +10,11 @@
 
 A city with past days learns from them: the newest are held back to judge by, labels are
 made of the others and then of days drawn from their law, in the sizes that occur. The
-model is kept if it beats the general one on the days held back, else that one is.
+model is kept if it beats the general one on the days held back, or on drawn days where
+there are too few past ones, else that one is.
 
-Every stage continues by itself, so the whole does too: run it again. After the plan
+Every stage continues by itself, so the whole does too: run it again. It goes on with
+the days that it began with, whatever the city has learned meanwhile. After the plan
 is made, labels and training go by counts, not by the clock; training gets what the
 stages before it left of the hours. Training begins with the
 general weights: a city is learned as what differs from all the others.
@@ -23,19 +26,17 @@ averaged weights of the round before.
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
-from clusterfirst.cities.day_law import fit
-from clusterfirst.cities.history import History
+from clusterfirst.cities.day_law import Wish, fit, warn_of_paper_law
+from clusterfirst.cities.history import FILE as DAYS
+from clusterfirst.cities.history import History, read_history, write_history
+from clusterfirst.files.city_folder import write_city
 from clusterfirst.files.lock import locked
 from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.strict_json import write_json
@@ -52,8 +53,19 @@ from clusterfirst.learning.training.exporting import (
     read_start,
     start_of_run,
 )
+from clusterfirst.learning.training.learn_card import (
+    POLISH_SECONDS,
+    failures,
+    keep,
+    polished_words,
+    words,
+)
 from clusterfirst.learning.training.learn_plan import (
+    PILOT,
     LearnSettings,
+    estimate,
+    estimate_words,
+    judged_with_polish,
     labelling_seconds,
     open_plan,
     shortened,
@@ -78,17 +90,14 @@ from clusterfirst.learning.training.validation import (
     references,
     solved_gap,
 )
-from clusterfirst.networks.model_folder import Model, load_model, save_model
+from clusterfirst.networks.model_folder import Model, load_model
 from clusterfirst.problem.city import City
-from clusterfirst.problem.errors import InputWarning
-from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.problem.errors import InputError, InputWarning, Problem
 
 LABEL_SEED = 1  # days to learn from; validation has a seed of its own
 HELD_BACK, HELD_SHARE = 30, 0.2  # past days to judge by: so many, or this share
 LEAST_DAYS = 4  # of validation
-PILOT = 16  # labels that show how many fit
 REFERENCES = 0.1  # of the time, at most, for the references of the validation days
-POLISH_SECONDS = 0.3  # of which the card tells
 
 
 @dataclass(frozen=True)
@@ -108,11 +117,12 @@ class _Days:
     held: Source | None
 
     @classmethod
-    def of(cls, history: History) -> _Days:
+    def of(cls, history: History, customers: int) -> _Days:
         """Hold the newest days back; without enough of them none."""
         count = min(HELD_BACK, int(HELD_SHARE * len(history)))
-        known = history.part(0, len(history) - count)
-        source = law_days(fit(known), seed=LABEL_SEED)
+        law = fit(history.part(0, len(history) - count))
+        warn_of_paper_law(law, Wish(customers))
+        source = law_days(law, seed=LABEL_SEED)
         if not count or source.law is None:
             return cls(source, None)
         with warnings.catch_warnings():  # these are judged on, not fitted
@@ -147,7 +157,8 @@ def learn(
         names += [f"{run.name}/" for run in out.glob("run-*")]
         Outputs().resumed(out, names, ours=(out / "plan.json").exists())
         began = time.perf_counter()
-        source = _Days.of(history)
+        history = _begun_with(history, out / "city", listener)
+        source = _Days.of(history, settings.customers)
         if source.customers:
             settings = replace(settings, customers=source.customers)
         plan = open_plan(source.city, settings, out)
@@ -164,6 +175,25 @@ def learn(
         return model
 
 
+def _begun_with(history: History, folder: Path, listener: Listener) -> History:
+    """The city and its days as they were when learning began; written at first."""
+    if not (folder / DAYS).exists():
+        write_city(folder, history.city)
+        write_history(folder, history)  # last: now there is something to go on with
+        return history
+    begun = read_history(folder)
+    if begun.city.hash != history.city.hash:
+        rule = f"this folder was begun with city {begun.city.hash}; use another --out"
+        raise InputError(Problem("E721", "city", history.city.hash, rule))
+    if begun.digest != history.digest:
+        listener.say(
+            f"the city has changed meanwhile: this folder goes on with the "
+            f"{len(begun)} days and {begun.city.num_locations} locations it began "
+            "with; another --out learns from the city as it is"
+        )
+    return begun
+
+
 def _stages(
     source: _Days,
     settings: LearnSettings,
@@ -176,6 +206,14 @@ def _stages(
     began = time.perf_counter()
     city = source.city
     embed = shortened(settings.embed, plan["epochs"])
+    _pilot(source, settings, out, plan)
+    if "estimate" not in last:
+        spent = plan["seconds"] + time.perf_counter() - began
+        plan_of_validation = _validation_plan(source, settings)
+        seconds = plan_of_validation.count * plan_of_validation.seconds
+        last["estimate"] = estimate(plan, settings, spent, seconds / settings.workers)
+        write_json(out / "plan.json", plan)
+        listener.say(estimate_words(last["estimate"], settings.hours))
     listener.say(f"1/4 pre-training {city.num_locations} locations")
     if len(plan["rounds"]) > 1:
         table = load_psi(out / "psi", city)
@@ -223,6 +261,30 @@ def _start(settings: LearnSettings, out: Path, plan: dict[str, Any]) -> Start | 
     return None if settings.init is None else read_start(settings.init)
 
 
+def _pilot(
+    source: _Days, settings: LearnSettings, out: Path, plan: dict[str, Any]
+) -> None:
+    """Make a few labels, which show how many fit."""
+    last = plan["rounds"][-1]
+    options = _label_options(source, settings, min(PILOT, last["labels"]))
+    first = label(source.source, out / "labels", options)
+    if first.made and "label_rate" not in plan:  # what labels take in fact
+        plan["label_rate"] = first.rate
+    if "label_rate" in plan:
+        fitting = int(plan["label_rate"] * labelling_seconds(settings))
+        last["labels"] = max(options.count, min(last["labels"], fitting))
+    write_json(out / "plan.json", plan)
+
+
+def _label_options(source: _Days, settings: LearnSettings, count: int) -> LabelOptions:
+    return LabelOptions(
+        customers=0 if source.customers else settings.customers,
+        count=count,
+        seconds=settings.label_seconds,
+        workers=settings.workers,
+    )
+
+
 def _labels(
     source: _Days,
     settings: LearnSettings,
@@ -230,23 +292,11 @@ def _labels(
     plan: dict[str, Any],
     listener: Listener,
 ) -> LabelPool:
-    """Make the labels of a round, as many as the first few show to fit; read them."""
-    last = plan["rounds"][-1]
-    options = LabelOptions(
-        customers=0 if source.customers else settings.customers,
-        count=min(PILOT, last["labels"]),
-        seconds=settings.label_seconds,
-        workers=settings.workers,
-    )
-    folder, show = out / "labels", _shown(listener, "labels")
-    first = label(source.source, folder, options)
-    if first.made and "label_rate" not in plan:  # what labels take in fact
-        plan["label_rate"] = first.rate
-    if "label_rate" in plan:
-        fitting = int(plan["label_rate"] * labelling_seconds(settings))
-        last["labels"] = max(options.count, min(last["labels"], fitting))
+    """Make the labels of a round and read them."""
+    last, folder = plan["rounds"][-1], out / "labels"
     listener.say(f"2/4 {last['labels']} labels of {settings.customers} customers")
-    label(source.source, folder, replace(options, count=last["labels"]), show)
+    options = _label_options(source, settings, last["labels"])
+    label(source.source, folder, options, _shown(listener, "labels"))
     return LabelPool.of_set(read_labels(folder))
 
 
@@ -259,23 +309,32 @@ def _shown(listener: Listener, what: str) -> Callable[[LabelProgress], None]:
     return show
 
 
+def _seconds(settings: LearnSettings) -> float:
+    """What HGS gets for the reference of a validation day."""
+    return 5 * settings.label_seconds
+
+
+def _validation_plan(source: _Days, settings: LearnSettings) -> ValidationPlan:
+    """Days held back, or drawn ones, as many as time allows."""
+    seconds = _seconds(settings)
+    fitting = int(REFERENCES * 3600 * settings.hours * settings.workers / seconds)
+    count = max(LEAST_DAYS, min(settings.validate, fitting))
+    if source.held is not None:
+        count = min(count, source.held.real)
+    return ValidationPlan(settings.customers, count, seconds, settings.workers)
+
+
 def _validation(
     source: _Days, settings: LearnSettings, out: Path, listener: Listener | None = None
 ) -> Validation:
-    """References of the days held back, or of drawn ones, as many as time allows."""
-    seconds = 5 * settings.label_seconds
-    fitting = int(REFERENCES * 3600 * settings.hours * settings.workers / seconds)
-    count = max(LEAST_DAYS, min(settings.validate, fitting))
-    held = source.held
-    if held is not None:
-        count = min(count, held.real)
-    plan = ValidationPlan(settings.customers, count, seconds, settings.workers)
-    show = None
+    """References of the validation days."""
+    plan, show = _validation_plan(source, settings), None
     if listener is not None:
-        listener.say(f"3/4 references of {count} validation days")
+        listener.say(f"3/4 references of {plan.count} validation days")
         show = _shown(listener, "references")
-    if held is not None:
-        return references(held, replace(plan, customers=0), out / "validation", show)
+    if source.held is not None:
+        plan = replace(plan, customers=0)
+        return references(source.held, plan, out / "validation", show)
     return make_validation(source.source, plan, out / "validation", show)
 
 
@@ -294,68 +353,28 @@ def _finish(
         sizes.append(2 * settings.customers)
     gaps: dict[str, SolvedGap] = {}
     before: dict[str, float] = {}
+    judged: list[Validation] = []
     for customers in sizes:
         days = _validation(source, replace(settings, customers=customers), out)
         name = "days held back" if source.held is not None else f"N = {customers}"
         gaps[name] = solved_gap(model.network, days)
+        judged.append(days)
         if start is not None:
             before[f"{name} with {start.name}"] = solved_gap(start.network, days).mean
+    found = [next(iter(gaps.values())).mean, *list(before.values())[:1]]
+    models = [model] if start is None else [model, start]
+    most = judged_with_polish(settings, POLISH_SECONDS * len(models))
+    which = "days you held back" if source.held is not None else "drawn days"
+    after = polished_words(judged[0], models, most)
     more: dict[str, Any] = {
         "hours": settings.hours,
         "seconds_of_all_stages": round(plan["seconds"], 1),
         "gaps": {name: gap.mean for name, gap in gaps.items()} | before,
-        "fails": " ".join(_failures(name, gap) for name, gap in gaps.items()),
+        "fails": " ".join(failures(name, gap) for name, gap in gaps.items()),
+        "words": words(judged[0], which, found, _seconds(settings), after),
     }
-    worse = False
-    if source.held is not None:
-        found = [next(iter(gaps.values())).mean, *before.values()]
-        worse = start is not None and not found[0] < found[1]
-        more["words"] = _words(days, found, [model, *([start] if start else [])])
     command = f"clusterfirst learn CITY --hours {settings.hours:g}"
     model = export_model(run, out / "model", command=command, more=more)
-    return _kept(start, out, more) if worse and start is not None else model
-
-
-def _kept(start: Model, out: Path, more: dict[str, Any]) -> Model:
-    """The weights it began with, in place of those that are no better."""
-    more = more | {"kept": start.name}
-    model = replace(start, provenance=start.provenance | more)
-    sentence = f"{more['words']} The city's own model was no better and is not used."
-    card = f"# {start.name}, kept\n\n{sentence}\n"
-    save_model(out / "model", model, card)
+    if start is not None and not found[0] < found[1]:
+        return keep(start, out / "model", more)
     return model
-
-
-def _words(days: Validation, gaps: Sequence[float], models: Sequence[Model]) -> str:
-    """The card's sentence in the user's words: the city's model, then the general."""
-    polished = [_polished_gap(days, model) for model in models]
-    first, *second = (
-        (f"{100 * gap:.1f} %", f"{100 * after:.1f} %")
-        for gap, after in zip(gaps, polished, strict=True)
-    )
-    other = (
-        [f" (general: {second[0][0]})", f" ({second[0][1]})"] if second else ["", ""]
-    )
-    return (
-        f"On {len(days.instances)} days you held back: {first[0]} above HGS without "
-        f"search{other[0]}; after {POLISH_SECONDS:g} s of polish {first[1]}{other[1]}."
-    )
-
-
-def _polished_gap(days: Validation, model: Model) -> float:
-    with TemporaryDirectory() as folder:
-        save_model(Path(folder) / "model", model, "")
-        options = SolveOptions(
-            "neural", POLISH_SECONDS, model=str(Path(folder) / "model")
-        )
-        costs = [solve(day, options).verdict.cost for day in days.instances]
-    return float(np.mean(np.array(costs) / days.costs - 1))
-
-
-def _failures(name: str, gap: SolvedGap) -> str:
-    """One sentence about the worst days of a size."""
-    worst = np.nanmax(gap.each) if gap.unsolved < 1 else math.nan
-    return (
-        f"{name}: {100 * gap.unsolved:.0f} % of the days have no feasible answer "
-        f"without search; the worst solved day is {100 * worst:.1f} % above HGS."
-    )
