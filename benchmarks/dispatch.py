@@ -24,7 +24,7 @@ from clusterfirst.problem.changes import pairs_kept
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.fleet import Fleet
-from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.keeping import Kept
 from clusterfirst.solving.options import SolveOptions
@@ -40,17 +40,26 @@ EACH = 4
 PRICES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # mean distances to the ten nearest
 
 
+def _points(rng: np.random.Generator, index: int) -> FloatArray:
+    n = SIZES[index // EACH % len(SIZES)]
+    centres = rng.random((max(3, n // 40), 2))
+    near = centres[rng.integers(0, len(centres), n)] + 0.06 * rng.normal(size=(n, 2))
+    points = np.where(rng.random((n, 1)) < 0.5, near, rng.random((n, 2)))
+    return np.vstack([rng.random((1, 2)), points])
+
+
+def peer_points(index: int) -> FloatArray:
+    """The map beneath a day, which PyVRP does not ask for and neither do we."""
+    return _points(np.random.default_rng([23, index]), index)
+
+
 def peer_day(index: int) -> Instance:
     """A day with three kinds of vehicles, stops, hours and one-way streets.
 
     All numbers are whole, so that PyVRP and our judge compute the same.
     """
     rng = np.random.default_rng([23, index])
-    n = SIZES[index // EACH % len(SIZES)]
-    centres = rng.random((max(3, n // 40), 2))
-    near = centres[rng.integers(0, len(centres), n)] + 0.06 * rng.normal(size=(n, 2))
-    points = np.where(rng.random((n, 1)) < 0.5, near, rng.random((n, 2)))
-    points = np.vstack([rng.random((1, 2)), points])
+    n, points = SIZES[index // EACH % len(SIZES)], _points(rng, index)
     straight = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
     metres = np.rint(10_000 * straight * (1 + 0.3 * rng.random(straight.shape)))
     seconds = np.rint(metres / 8 * (1 + 0.4 * rng.random(straight.shape)))

@@ -44,7 +44,7 @@ def commands() -> dict[str, Any]:
         inner = getattr(command, "commands", {})
         for other, sub_command in inner.items():
             found[f"{name} {other}"] = sub_command
-        if not inner:
+        if not inner and not command.hidden:
             found[name] = command
     return found
 

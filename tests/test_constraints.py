@@ -237,6 +237,7 @@ def test_a_longest_duration_needs_times() -> None:
         ("E206", {"max_duration": [30.0, 30.0]}, {"speed": 10.0}),
         ("E202", {"capacities": [5.0, 6.9]}, {}),
         ("E207", {"capacities": [50, 50], "max_stops": [1, 1]}, {}),
+        ("E209", {"max_duration": [9.0, 9.0]}, {"speed": 1e9, "service": [0, 7, 7, 7]}),
         ("E208", {"counts": [4, 1], "optional": [False, True]}, {}),
     ],
 )
@@ -252,6 +253,47 @@ def test_impossible_days_are_refused_with_the_reason(
     assert day.constraints is not None
     free = day.replace(constraints=day.constraints.replace(allow_unserved=True))
     assert (code == "E208") == bool(free.infeasibility())
+
+
+def test_refusals_say_which_orders_and_how_much_is_missing() -> None:
+    """Capacity, stops, distance and minutes: the amounts are those of a calculator."""
+    fleet = Fleet(("a", "b"), np.array([5.0, 4.0]))
+    service = np.r_[0, 5.0, 5.0, 5.0]
+    tables: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+        (
+            {"capacities": [3.0, 3.5]},
+            {},
+            ["room for 6.5", "2.5 too much", "leaving order 1 "],
+        ),
+        (
+            {"max_stops": [1, 1]},
+            {},
+            ["there are 3 orders, 1 too much", "leaving order 1 "],
+        ),
+        (
+            {"max_duration": [7.0, 6.0]},
+            {"speed": 1e9, "service": service},
+            ["13 minutes at most", "15 minutes, 2 too much"],
+        ),
+        ({"max_distance": [9.0, 8.0]}, {}, ["order 3", "1 are missing"]),
+        (
+            {"max_duration": [50.0, 40.0]},
+            {"speed": 10.0},
+            ["order 3", "60 minutes there and back", "10 minutes are missing"],
+        ),
+        ({"capacities": [2.5, 8.0]}, {"not_vehicle": ("", "", "b", "")}, ["0.5 are"]),
+    ]
+    for table, asked, words in tables:
+        changed = {"names": fleet.names, "capacities": [5.0, 9.0]} | table
+        day = Instance(
+            [0, 3, 3, 3],
+            1,
+            coords=[[0, 0], [1, 0], [2, 0], [5, 0]],
+            constraints=Constraints(Fleet(**changed), **asked),
+        )
+        said = "; ".join(f"{p.where} {p.got} {p.rule}" for p in day.infeasibility())
+        for word in words:
+            assert word in said, said
 
 
 def test_direction_and_vehicles_survive_the_canonical_form() -> None:

@@ -31,7 +31,7 @@ def test_prices_are_those_of_trying_every_place() -> None:
         asked = day.constraints
         assert asked is not None
         names = asked.fleet.vehicle_names
-        for other in alternatives(day, plan, row):
+        for other in alternatives(day, plan, row)[0]:
             v = names.index(other.vehicle)
             costs = []
             stay = {

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from clusterfirst.cli import main
-from clusterfirst.files import write_instance, write_solution
+from clusterfirst.files import read_solution, write_instance, write_solution
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.solving.keeping import Kept
+from clusterfirst.solving.keeping import ORDER_PRICE, Kept
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 
@@ -138,3 +138,76 @@ def test_the_report(tmp_path: Path, capsys: Capture) -> None:
         capsys.readouterr()
         assert main([*command, *wrong]) == 2
         assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".xlsx"])
+def test_routes_keep_their_numbers(tmp_path: Path, suffix: str) -> None:
+    """Nobody of route 2 is there today: route 3 stays 3, and tomorrow it still is."""
+    rng = np.random.default_rng(4)
+    points = np.vstack([[0, 0], *(a + rng.random((6, 2)) for a in (8, (8, -8), -8))])
+    plan = Solution([range(1, 7), range(7, 13), range(13, 19)])
+    ids = ("hub", *(f"c{k}" for k in range(1, 19)))
+    day = Instance(np.r_[0, np.ones(18)], 6, coords=points, ids=ids)
+    write_solution(tmp_path / f"0{suffix}", day, plan)
+    rows = np.r_[0:7, 13:19]
+    names = tuple(ids[row] for row in rows)
+    today = Instance(np.r_[0, np.ones(12)], 6, coords=points[rows], ids=names)
+    write_instance(tmp_path / "day.json", today)
+    for turn in (1, 2):
+        command = ["solve", str(tmp_path / "day.json"), "--iterations", "200"]
+        keep = ["--keep", str(tmp_path / f"{turn - 1}{suffix}")]
+        assert main([*command, *keep, "--out", str(tmp_path / f"{turn}{suffix}")]) == 0
+        found, _ = read_solution(tmp_path / f"{turn}{suffix}", today)
+        assert found.vehicles == (0, 2)
+        assert [sorted(route) for route in found.routes] == [
+            [*range(1, 7)],
+            [*range(7, 13)],
+        ]
+        assert judge(today, found).feasible
+
+
+@pytest.mark.parametrize("price", [0.5, 8.0])
+def test_the_order_of_stops_stays_where_nothing_forces_it(price: float) -> None:
+    """Another order than yesterday's is taken only where it saves enough."""
+    day, changed = town(), 0
+    plan = solve(day, SolveOptions(iterations=3)).solution
+    shuffled = [list(r) for r in plan.routes]
+    for route in shuffled:
+        route[2], route[3] = route[3], route[2]
+    plan = Solution(shuffled, plan.vehicles)
+    kept = solve(day, EFFORT, keep=Kept(plan, price)).solution
+    old = dict(zip(plan.vehicles or (), plan.routes, strict=True))
+    for vehicle, route in zip(kept.vehicles or (), kept.routes, strict=True):
+        now = set(route)
+        before = [c for c in old[vehicle] if c in now]
+        if len(before) < len(route) or before == list(route):
+            continue
+        changed += 1
+        free = day.replace(constraints=day.constraints.replace(allow_unserved=True))
+        lengths = [judge(free, Solution([r], [vehicle])).cost for r in (before, route)]
+        assert lengths[0] - lengths[1] > ORDER_PRICE * price
+    assert (changed > 0) == (price == 0.5)
+
+
+def test_vehicles_that_are_gone_leave_their_customers_free(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Dora drove yesterday and is not in today's table: no refusal, and it is said."""
+    day = town()
+    assert day.constraints is not None
+    fleet = Fleet(("Anna", "Dora", "Cleo"), np.array([90.0, 90.0, 90.0]))
+    before = day.replace(constraints=day.constraints.replace(fleet=fleet))
+    plan = plan_of(day)
+    write_instance(tmp_path / "day.json", day)
+    command = ["solve", str(tmp_path / "day.json"), "--iterations", "200"]
+    for name in ("old.json", "old.csv"):
+        write_solution(tmp_path / name, before, plan)
+        assert (
+            main([*command, "--keep", str(tmp_path / name), "--move-price", "9"]) == 0
+        )
+        said = capsys.readouterr().err
+        gone = len(plan.routes[1])
+        assert f"0 of {40 - gone} changed vehicle" in said
+        assert f"{gone} were on vehicles that are not there today, and free" in said
+        assert main(["check", str(tmp_path / "day.json"), str(tmp_path / name)]) == 2
+        assert "E829" in capsys.readouterr().err

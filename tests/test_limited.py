@@ -149,7 +149,10 @@ def test_who_does_not_fit_is_named() -> None:
     )
     with pytest.raises(NotFoundInTimeError, match="no place") as caught:
         solve(late, EFFORT)
-    assert "demand 5" in str(caught.value)
+    said = str(caught.value)
+    # Both vehicles have one order each of 9 and 6: 4 and 1 are free, 1 is lacking.
+    assert "with demand 5 have no place, the vehicles room for 5" in said
+    assert "a lacks 1 of capacity" in said
 
 
 def test_limits_that_do_not_bind_cost_little() -> None:

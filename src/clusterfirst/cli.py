@@ -58,6 +58,7 @@ app.command()(quote)
 app.command()(forecast)
 app.command()(territories)
 app.command()(export)
+app.command("plot", hidden=True)(export)  # what people type for a picture
 app.command()(explain)
 app.command()(models)
 app.command()(demo)

@@ -59,7 +59,8 @@ def _page(plan: Plan, route: RouteLines, start: float | None) -> str:
         facts.append(_minutes(route.minutes))
         if start is not None:
             facts.append(f"{clock(start)} to {clock(start + route.minutes)}")
-    header = ["", "stop", "id", *instance.columns, "demand", "leg", f"way{unit}"]
+    header = ["", "stop", "id", *instance.columns, "demand", "so far"]
+    header += ["leg", f"way{unit}"]
     if plan.timed:
         header.append("arrival" if start is not None else "after")
     body = "\n".join(
@@ -93,7 +94,8 @@ def _row(plan: Plan, line: StopLine, start: float | None, *, last: bool) -> str:
     words = [number, instance.ids[line.row], *own]
     demand = "" if depot else f"{float(instance.demands[line.row]):.10g}"
     first = depot and not last
-    numbers = [demand, "" if first else plan.length_text(line.leg)]
+    so_far = "" if depot else f"{line.load:.10g}"
+    numbers = [demand, so_far, "" if first else plan.length_text(line.leg)]
     numbers.append("" if first else plan.length_text(line.distance))
     if plan.timed and line.minutes is not None:
         numbers.append(
@@ -115,14 +117,14 @@ def _unserved(plan: Plan) -> str:
                 instance.ids[row],
                 *(cells[row] for cells in instance.columns.values()),
                 f"{float(instance.demands[row]):.10g}",
+                *([plan.reasons[row]] if plan.reasons else []),
             ]
         )
         + "</tr>"
         for row in plan.verdict.unserved
     )
-    names = "".join(
-        f"<th>{html.escape(name)}</th>" for name in ["id", *instance.columns, "demand"]
-    )
+    header = ["id", *instance.columns, "demand", *(["why"] if plan.reasons else [])]
+    names = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     return (
         f"<section><h1>Not served</h1>\n<table><thead><tr>{names}</tr></thead>"
         f"<tbody>\n{rows}\n</tbody></table></section>"

@@ -99,6 +99,8 @@ def geojson_document(instance: Instance, solution: Solution) -> dict[str, Any]:
             features.append(_feature("Point", points[stop.row], facts))
     for row in plan.verdict.unserved:
         facts = {"kind": "unserved", **_facts(instance, row)}
+        if plan.reasons:
+            facts["why"] = plan.reasons[row]
         features.append(_feature("Point", points[row], facts))
     return {"type": "FeatureCollection", "features": features}
 
@@ -170,12 +172,13 @@ def format_workbook(instance: Instance, solution: Solution) -> bytes:
         title = _title(f"route {route.name}", titles)
         _fill(book.create_sheet(title), header, rows)
     if plan.verdict.unserved:
-        own = ("id", "demand")
+        own = ("id", "demand", *(["why"] if plan.reasons else []))
         names = [*own, *plan.columns(own)]
         rows = [
             [
                 instance.ids[row],
                 f"{instance.demands[row]}",
+                *([plan.reasons[row]] if plan.reasons else []),
                 *(cells[row] for cells in instance.columns.values()),
             ]
             for row in plan.verdict.unserved

@@ -197,6 +197,8 @@ def _facts(
             facts["after"] = f"{stop.minutes:.0f} minutes"
     else:
         facts["route"] = "not served"
+        if plan.reasons:
+            facts["why"] = plan.reasons[row]
     facts["demand"] = f"{float(instance.demands[row]):.10g}"
     if changes is not None and row in changes.moved:
         facts["before"] = changes.moved[row] or "not in the plan"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from clusterfirst.files.solutions import route_names
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, Verdict, judge
+from clusterfirst.problem.staying import reasons_to_stay
 
 DIGITS = 5  # of the longest route; more than any driver needs
+UNREADABLE = {"E804", "E829"}  # customers or vehicles that do not exist
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,16 @@ class Plan:
     verdict: Verdict
     routes: tuple[RouteLines, ...]
 
+    @cached_property
+    def reasons(self) -> dict[int, str]:
+        """Why each order stays that is not served, where orders may stay."""
+        asked = self.instance.constraints
+        wrong = {problem.code for problem in self.verdict.violations} & UNREADABLE
+        if asked is None or not asked.allow_unserved or wrong:
+            return {}
+        said = reasons_to_stay(self.instance, self.solution)
+        return {c: said[self.instance.ids[c]] for c in self.verdict.unserved}
+
     @property
     def timed(self) -> bool:
         """Whether it is known when a vehicle is where."""
@@ -84,9 +97,11 @@ def plan_of(instance: Instance, solution: Solution) -> Plan:
         lines = _lines(instance, rows)
         minutes = verdict.minutes[k] if verdict.minutes else None
         capacity = _capacity(instance, solution, k)
+        # On a plain day routes go by their numbers, which may be yesterday's.
+        number = int(names[k]) if instance.constraints is None else k + 1
         routes.append(
             RouteLines(
-                k + 1,
+                number,
                 names[k],
                 verdict.loads[k],
                 capacity,

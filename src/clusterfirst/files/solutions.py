@@ -7,7 +7,7 @@ business (solution.py), so the wrong customers of a .sol come through as numbers
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from clusterfirst.files.source import Complaints, plain_number
@@ -15,6 +15,7 @@ from clusterfirst.files.strict_json import Checker, parse_json
 from clusterfirst.files.tables import Table, parse_table
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.fleet import MAX_VEHICLES
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, Verdict, judge
 
@@ -96,24 +97,41 @@ def solution_of(
         routes.append([row_of.get(name, -1) for name in names])
     cost = document.get("cost")
     stated = None if cost is None else float(check.number(cost, "cost"))
-    drives = _vehicles(check, document.get("vehicles"), instance)
+    drives = _vehicles(check, document.get("vehicles"), instance, strangers=strangers)
     check.stop_if_wrong()
     return Solution(routes, drives), stated
 
 
-def _vehicles(check: Checker, value: Any, instance: Instance) -> list[int] | None:
-    """The vehicle of each route by its name, where the day has vehicles by name."""
-    if value is None or instance.constraints is None:
+def _vehicles(
+    check: Checker, value: Any, instance: Instance, *, strangers: bool
+) -> list[int] | None:
+    """The vehicle of each route by its name, or its number where vehicles have none.
+
+    With `strangers`, vehicles that the fleet does not have come through as -1.
+    """
+    if value is None:
         return None
+    if instance.constraints is None:
+        items = check.items(value, "vehicles")
+        return _numbers([item if isinstance(item, str) else "" for item in items])
     place = {name: v for v, name in enumerate(instance.constraints.fleet.vehicle_names)}
     found = []
     for i, item in enumerate(check.items(value, "vehicles")):
         name = check.text(item, f"vehicles[{i}]")
-        if name not in place:
+        if name not in place and not strangers:
             rule = "the fleet has no vehicle of this name"
             check.complain("E829", f"vehicles[{i}]", name, rule)
         found.append(place.get(name, -1))
     return found
+
+
+def _numbers(names: Sequence[str]) -> list[int] | None:
+    """Routes of a plain day by their numbers, where these are not simply 1, 2, 3 ..."""
+    if not all(name.isdecimal() and 0 < int(name) <= MAX_VEHICLES for name in names):
+        return None
+    found = [int(name) - 1 for name in names]
+    own = len(set(found)) == len(found) and found != list(range(len(found)))
+    return found if own else None
 
 
 def solution_document(instance: Instance, solution: Solution) -> dict[str, Any]:
@@ -144,15 +162,17 @@ def plan_document(
         if verdict.minutes:
             document["minutes"] = list(verdict.minutes)
         document["unserved"] = [ids[c] for c in verdict.unserved]
+    elif solution.vehicles is not None:
+        document["vehicles"] = list(route_names(instance, solution))
     return document
 
 
 def route_names(instance: Instance, solution: Solution) -> tuple[str, ...]:
     """Return what people call each route: its vehicle, or its number."""
-    if instance.constraints is None:
-        return tuple(str(k + 1) for k in range(len(solution.routes)))
-    names = instance.constraints.fleet.vehicle_names
     drives = solution.vehicles or range(len(solution.routes))
+    if instance.constraints is None:
+        return tuple(str(v + 1) for v in drives)
+    names = instance.constraints.fleet.vehicle_names
     return tuple(names[v] if 0 <= v < len(names) else "?" for v in drives)
 
 
@@ -173,6 +193,7 @@ def parse_routes(
         fleet = instance.constraints.fleet
         names = {name: v for v, name in enumerate(fleet.vehicle_names)}
     row_of = {name: row for row, name in enumerate(instance.ids)}
+    key = "route"
     routes: dict[str, list[tuple[float, int]]] = {}
     wrong = Complaints()
     for text in texts:
@@ -189,7 +210,8 @@ def parse_routes(
             if name not in row_of and not strangers:
                 rule = "the instance has no such id"
                 wrong.complain("E813", f"line {line} id", name, rule)
-            if not route or (names and key == "vehicle" and route not in names):
+            known = not names or key != "vehicle" or route in names or strangers
+            if not route or not known:
                 rule = "the fleet has no vehicle of this name"
                 wrong.complain("E829", f"line {line} {key}", route or "nothing", rule)
             routes.setdefault(route, []).append((stop, row_of.get(name, -1)))
@@ -198,8 +220,9 @@ def parse_routes(
         route: [row for _, row in sorted(stops, key=lambda stop: stop[0])]
         for route, stops in routes.items()
     }
-    known = bool(names) and all(route in names for route in ordered)
-    drives = [names[route] for route in ordered] if known else None
+    drives = None if names else _numbers(list(ordered))
+    if names and ((strangers and key == "vehicle") or set(ordered) <= set(names)):
+        drives = [names.get(route, -1) for route in ordered]
     return Solution(ordered.values(), drives)
 
 

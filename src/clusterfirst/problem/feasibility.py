@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from clusterfirst.problem.fleet import BoolArray, FloatArray, IntArray
 
 CELLS = 4_000_000  # orders by kinds of vehicles looked at together
 SLACK = 1 + 1e-9
+MOST_NAMED = 5  # orders in one sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,26 +46,72 @@ def reasons(
     for group in members_of(constraints.groups):
         load, most = int(alone.units[group].sum()), int(alone.vehicle_units.max())
         if load > most:
-            names = ", ".join(ids[row] for row in group[:5].tolist())
-            rule = f"infeasible: the largest vehicle takes {most * alone.unit:.10g}"
+            rule = (
+                f"infeasible: the largest vehicle takes {most * alone.unit:.10g}, "
+                f"{(load - most) * alone.unit:.10g} less"
+            )
             got = f"demand {load * alone.unit:.10g}"
+            names = some([ids[row] for row in group.tolist()])
             problems.append(Problem("E206", f"group of {names}", got, rule))
-    total, room = int(alone.units.sum()), int(alone.vehicle_units.sum())
-    if total > room:
-        missing = (total - room) * alone.unit
-        got = f"room for {room * alone.unit:.10g}"
-        rule = (
-            f"infeasible: total demand {total * alone.unit:.10g}, "
-            f"{missing:.10g} too much; add vehicles, or --allow-unserved"
+    return problems + _all_together(constraints, alone, ids)
+
+
+def _all_together(
+    constraints: Constraints, alone: Alone, ids: Sequence[str]
+) -> list[Problem]:
+    """More load, stops or service than all vehicles have, and who could stay."""
+    fleet, orders = constraints.fleet, len(ids) - 1
+    service = np.zeros(orders + 1)
+    if constraints.service is not None:
+        service = constraints.service
+    sums = [
+        ("E202", alone.units, alone.vehicle_units, alone.unit),
+        ("E207", np.r_[0, np.ones(orders)], fleet.max_stops[fleet.kind], 1.0),
+        ("E209", service, fleet.max_duration[fleet.kind], 1.0),
+    ]
+    words = {
+        "E202": ("room for {}", "the total demand is {}"),
+        "E207": ("{} stops at most", "there are {} orders"),
+        "E209": ("{} minutes at most", "service alone takes {} minutes"),
+    }
+    problems = []
+    for code, needs, has, unit in sums:
+        over = (needs.sum() - has.sum()).item()
+        rounding = (SLACK - 1) * service.sum() if code == "E209" else 0.0
+        if over <= rounding:
+            continue
+        amounts = (has.sum().item() * unit, needs.sum().item() * unit)
+        got, needs_so_much = (
+            text.format(f"{value:.10g}")
+            for text, value in zip(words[code], amounts, strict=True)
         )
-        problems.append(Problem("E202", "vehicles", got, rule))
-    stops = float(fleet.max_stops[fleet.kind].sum())
-    if orders > stops:
+        stay = some([ids[row] for row in _who_could_stay(constraints, needs, over)])
         rule = (
-            f"infeasible: there are {orders} orders; add vehicles, or --allow-unserved"
+            f"infeasible: {needs_so_much}, {over * unit:.10g} too much; add vehicles, "
+            f"or --allow-unserved: leaving {stay} would be enough for that"
         )
-        problems.append(Problem("E207", "vehicles", f"{stops:g} stops at most", rule))
+        problems.append(Problem(code, "vehicles", got, rule))
     return problems
+
+
+def _who_could_stay(
+    constraints: Constraints, needs: FloatArray, missing: float
+) -> list[int]:
+    """The fewest orders of the lowest priorities that need so much together."""
+    priority = np.ones(len(needs))
+    if constraints.priority is not None:
+        priority = constraints.priority
+    order = np.lexsort((-needs[1:], priority[1:])) + 1
+    count = int(np.searchsorted(np.cumsum(needs[order]), missing * (1 - 1e-12))) + 1
+    return [int(row) for row in order[:count]]
+
+
+def some(names: Collection[str]) -> str:
+    """The first names of a list in words: orders a, b and 3 more."""
+    shown = ", ".join(list(names)[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    word = "order" if len(names) == 1 else "orders"
+    return f"{word} {shown}{f' and {more} more' if more > 0 else ''}"
 
 
 def fits_nowhere(
@@ -90,15 +137,25 @@ def fits_nowhere(
             if alone.minutes is not None:
                 left &= alone.minutes[rows, None] <= fleet.max_duration * SLACK
                 slow = (left.sum(axis=1) == 0) & ~large & ~far
+        able = free > 0
         for at in np.flatnonzero(large | far | slow).tolist():
-            row = int(rows[at])
+            row, may = int(rows[at]), able[at]
             if large[at]:
+                most = int(capacity[may].max(initial=0))
                 got = f"demand {alone.units[row] * alone.unit:.10g}"
-                yield row, got, "no vehicle that may take it is large enough"
+                missing = f"{(alone.units[row] - most) * alone.unit:.10g}"
+                why = "no vehicle that may take it is large enough"
             elif far[at]:
+                may = may & (alone.units[row] <= capacity)
                 got = f"{alone.length[row]:.10g} there and back"
-                yield row, got, "longer than any vehicle that may take it drives"
+                missing = f"{alone.length[row] - fleet.max_distance[may].max():.5g}"
+                why = "longer than any vehicle that may take it drives"
             else:
                 assert alone.minutes is not None
+                may = may & (alone.units[row] <= capacity)
+                may &= alone.length[row] <= fleet.max_distance * SLACK
                 got = f"{alone.minutes[row]:.10g} minutes there and back"
-                yield row, got, "longer than any vehicle that may take it is out"
+                short = alone.minutes[row] - fleet.max_duration[may].max()
+                missing = f"{short:.5g} minutes"
+                why = "longer than any vehicle that may take it is out"
+            yield row, got, f"{why}: {missing} are missing"

@@ -27,7 +27,8 @@ class Solution:
     Without constraints a solution is a set of undirected cycles (the paper, Lemma 2);
     `canonical` picks one writing of it, so that equal solutions compare equal.
     `vehicles` are the numbers, from 0, of the vehicles that drive the routes; without
-    them route k is driven by vehicle k.
+    them route k is driven by vehicle k. On a plain day, whose vehicles are all alike,
+    they are what the routes are called, whatever the size of the fleet.
     """
 
     routes: tuple[tuple[int, ...], ...]
@@ -171,7 +172,8 @@ def _vehicles(
     drives = np.arange(len(solution.routes))
     if solution.vehicles is None:
         return drives
-    wrong = [v for v in solution.vehicles if size is None or not 0 <= v < size]
+    plain = instance.constraints is None  # then they are the numbers of routes
+    wrong = [v for v in solution.vehicles if v < 0 or not (plain or v < (size or 0))]
     for v in wrong:
         rule = f"vehicles are numbered 0 to {(size or 0) - 1}"
         violations.append(Problem("E829", "vehicles", f"vehicle {v}", rule))

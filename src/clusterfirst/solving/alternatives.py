@@ -22,7 +22,9 @@ LIMITS = {
     "E826": "an order it must not ride with",
     "E828": "a vehicle that must drive",
 }
-MOST_JUDGED = 25  # other vehicles, the nearest ones, whose limits are looked at
+# Other vehicles, the nearest ones, whose limits are looked at: all of them on a day of
+# a few thousand orders, because looking at one takes as long as judging the plan.
+LEAST_JUDGED, JUDGED_STOPS = 25, 4_000_000
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,18 @@ class Alternative:
         return f"{self.vehicle} {self.extra:+.5g}{against}"
 
 
-def alternatives(instance: Instance, solution: Solution, row: int) -> list[Alternative]:
-    """What every other vehicle would cost, cheapest first."""
+def alternatives(
+    instance: Instance, solution: Solution, row: int
+) -> tuple[list[Alternative], int]:
+    """What every other vehicle would cost, cheapest first, and how many are left out.
+
+    Idle vehicles that are alike, also in what they may take, are one.
+    """
     names = list(route_names(instance, solution))
     routes = [[c for c in route if c != row] for route in solution.routes]
     home = next((k for k, r in enumerate(solution.routes) if row in r), -1)
     drives = list(solution.vehicles or range(len(routes)))
-    _add_idle(instance, routes, drives, names)
+    _add_idle(instance, row, routes, drives, names)
     kept = [k for k, route in enumerate(routes) if route or k == home]
     before = judge(instance, _plan(instance, routes, drives))
     now = judge(instance, solution).cost if home >= 0 else before.cost
@@ -60,21 +67,27 @@ def alternatives(instance: Instance, solution: Solution, row: int) -> list[Alter
         detour -= instance.lengths(walk[:-1], walk[1:]) if routes[k] else 0.0
         at = int(detour.argmin())
         tried.append((float(detour[at]), k, at))
+    most = max(LEAST_JUDGED, JUDGED_STOPS // (1 + instance.num_customers))
     found = []
-    for _, k, at in sorted(tried)[:MOST_JUDGED]:
+    for _, k, at in sorted(tried)[:most]:
         moved = [list(route) for route in routes]
         moved[k].insert(at, row)
         verdict = judge(instance, _plan(instance, moved, drives))
         new = [p.code for p in verdict.violations if str(p) not in there]
         broken = dict.fromkeys(LIMITS[code] for code in new if code in LIMITS)
         found.append(Alternative(names[k], verdict.cost - now, tuple(broken)))
-    return sorted(found, key=lambda other: other.extra)
+    found.sort(key=lambda other: other.extra)
+    return found, max(0, len(tried) - most)
 
 
 def _add_idle(
-    instance: Instance, routes: list[list[int]], drives: list[int], names: list[str]
+    instance: Instance,
+    row: int,
+    routes: list[list[int]],
+    drives: list[int],
+    names: list[str],
 ) -> None:
-    """One idle vehicle of each kind may open a route; of a plain day, a new one."""
+    """One idle vehicle of each sort may open a route; of a plain day, a new one."""
     if instance.constraints is None:
         if instance.vehicles is None or len(routes) < instance.vehicles:
             routes.append([])
@@ -82,11 +95,13 @@ def _add_idle(
             names.append("a new vehicle")
         return
     fleet = instance.constraints.fleet
-    idle = sorted(set(range(fleet.size)) - set(drives))
-    seen: set[int] = set()
-    for v in idle:
-        if int(fleet.kind[v]) not in seen:
-            seen.add(int(fleet.kind[v]))
+    classes, allowed = instance.constraints.wishes
+    may = allowed[classes[row] if len(classes) else 0]
+    seen: set[tuple[int, bool]] = set()
+    for v in sorted(set(range(fleet.size)) - set(drives)):
+        sort = int(fleet.kind[v]), bool(may[v])
+        if sort not in seen:
+            seen.add(sort)
             routes.append([])
             drives.append(v)
             names.append(fleet.vehicle_names[v])

@@ -36,9 +36,8 @@ def with_method(instance: Instance, options: SolveOptions) -> tuple[SolveOptions
     if options.method != AUTO:
         return options, ""
     n, why_not = instance.num_customers, ""
-    classical = replace(options, method="fisher-jaikumar")
-    if not options.polishes or options.iterations is not None or n < NETWORK_FROM:
-        return classical, ""
+    if not options.polishes or not may_ask_network(instance, options):
+        return replace(options, method="fisher-jaikumar"), ""
     limit = options.time_limit or default_time_limit(n)
     one = _seconds(NETWORK_SECONDS, n)
     if one <= ONE_DECODING * limit:
@@ -49,6 +48,12 @@ def with_method(instance: Instance, options: SolveOptions) -> tuple[SolveOptions
                 chosen = replace(chosen, recentre=0, fleet="kmin")
             return chosen, ""
     return replace(options, method="savings"), why_not
+
+
+def may_ask_network(instance: Instance, options: SolveOptions) -> bool:
+    """Whether `auto` could mean the network: by the clock, and not for a few orders."""
+    enough = instance.num_customers >= NETWORK_FROM
+    return options.method == AUTO and options.iterations is None and enough
 
 
 def start_share(options: SolveOptions) -> float:

@@ -13,13 +13,16 @@ from clusterfirst.problem.changes import changes_between
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.staying import limits_broken
 from clusterfirst.solving.canonical import Canonical
-from clusterfirst.solving.staying import limits_broken
+from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.constrained import Keeping, Routing
 
 # Of the mean distance to the ten nearest customers: the price of a move where none is
 # given. Chosen by hand; `benchmarks/dispatch.py keep` measures the curve.
 MOVE_PRICE = 2.0
+# Of the price of a move: what another order of stops has to save on a route.
+ORDER_PRICE = 0.25
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,7 @@ def at_home(form: Canonical, kept: Kept) -> tuple[Routing, Keeping]:
             _require_possible(free, vehicle, begun)
             frozen[vehicle] = begun
         for tried in (rows, begun):  # all that were on it, or only what has to stay
-            broken = judge(free, Solution([tried], [vehicle])).violations
-            if tried and {problem.code for problem in broken} <= {"E825", "E828"}:
+            if tried and _possible(free, vehicle, tried):
                 routing[vehicle] = tried
                 break
     fixed = {c for route in frozen.values() for c in route}
@@ -96,8 +98,7 @@ def _standing(free: Instance, plan: Solution, place: Sequence[int]) -> Routing:
     drives = plan.vehicles or range(len(plan.routes))
     for vehicle, route in zip(drives, plan.routes, strict=True):
         rows = [place[c] for c in route]
-        broken = judge(free, Solution([rows], [vehicle])).violations
-        if rows and {problem.code for problem in broken} <= {"E825", "E828"}:
+        if rows and _possible(free, vehicle, rows):
             routing[vehicle] = rows
     return routing
 
@@ -145,17 +146,44 @@ def _require_possible(free: Instance, vehicle: int, begun: Sequence[int]) -> Non
         raise InputError(Problem("E437", f"frozen {name}", wrong[0].got, rule))
 
 
-def oriented(day: Instance, found: Routing, before: Routing) -> Routing:
-    """Drive each route in the direction of before, where both are as long."""
-    if not day.symmetric:
-        return found
-    turned = dict(found)
+def in_old_order(day: Instance, found: Routing, keeping: Keeping) -> Routing:
+    """Drive each route in the order of before where that is hardly longer.
+
+    Hardly: by no more than ORDER_PRICE of the price of a move. Who is new on a route
+    stands where that costs least.
+    """
+    assert day.constraints is not None
+    free = day.replace(constraints=day.constraints.replace(allow_unserved=True))
+    before: dict[int, list[int]] = {}
+    for customer, vehicle in keeping.home.items():
+        before.setdefault(vehicle, []).append(customer)
+    kept = dict(found)
     for vehicle, route in found.items():
-        at = {c: k for k, c in enumerate(before.get(vehicle, []))}
-        known = [at[c] for c in route if c in at]
-        if sum(np.sign(np.diff(known))) < 0:
-            turned[vehicle] = route[::-1]
-    return turned
+        begun = list(keeping.frozen.get(vehicle, ()))
+        rides = set(route) - set(begun)
+        order = begun + [c for c in before.get(vehicle, ()) if c in rides]
+        for c in route:
+            if c in rides and c not in order:
+                _insert(day, order, c, len(begun))
+        lengths = Routes.of([order, route]).lengths(day)
+        slack = ORDER_PRICE * keeping.price + 1e-9 * lengths[1]
+        if lengths[0] <= lengths[1] + slack and _possible(free, vehicle, order):
+            kept[vehicle] = order
+    return kept
+
+
+def _insert(day: Instance, route: list[int], c: int, first: int) -> None:
+    """Put c where the route grows least, behind its first stops."""
+    walk = np.array([0, *route, 0])
+    extra = day.lengths(walk[:-1], c) + day.lengths(c, walk[1:])
+    extra -= day.lengths(walk[:-1], walk[1:])
+    route.insert(first + int(extra[first:].argmin()), c)
+
+
+def _possible(free: Instance, vehicle: int, route: Sequence[int]) -> bool:
+    """Whether a vehicle may drive a route, whatever the others do."""
+    broken = judge(free, Solution([route], [vehicle])).violations
+    return {problem.code for problem in broken} <= {"E825", "E828"}
 
 
 def report(
@@ -164,9 +192,10 @@ def report(
     """What moved and why, and what it cost to keep the rest, in one sentence."""
     names = route_names(instance, kept.plan)
     changes = changes_between(kept.plan.routes, solution.routes, names)
-    moved = [row for row, was in changes.moved.items() if was]
     old = {c: k for k, route in enumerate(kept.plan.routes) for c in route}
     drives = list(kept.plan.vehicles or range(len(kept.plan.routes)))
+    lost = [row for row, k in old.items() if row > 0 and drives[k] < 0]
+    moved = [row for row, was in changes.moved.items() if was and row not in lost]
     forced = 0
     if moved and instance.constraints is not None:
         broken = limits_broken(instance, solution, moved)
@@ -177,10 +206,12 @@ def report(
             for at, row in enumerate(moved)
         )
     said = (
-        f"{len(moved)} of {changes.both} changed vehicle, {forced} because of new "
-        f"orders; {changes.new} are new; {100 * changes.pairs_kept:.0f} % of "
+        f"{len(moved)} of {changes.both - len(lost)} changed vehicle, {forced} because "
+        f"of new orders; {changes.new} are new; {100 * changes.pairs_kept:.0f} % of "
         "same-route pairs kept"
     )
+    if lost:
+        said += f"; {len(lost)} were on vehicles that are not there today, and free"
     if free_cost:
         extra = 100 * (judge(instance, solution).cost / free_cost - 1)
         word = "longer" if extra >= 0 else "shorter"

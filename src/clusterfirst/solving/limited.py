@@ -1,7 +1,7 @@
 """Solving a day with constraints, or with ways that differ from the ways back.
 
-A plain search of the day without its limits gives a start; what of it keeps them goes
-to vehicles, and the search with limits inserts the rest and goes on until the deadline.
+Savings, or the network, give a start within the limits; the search with limits inserts
+who is missing and goes on until the deadline.
 """
 
 from __future__ import annotations
@@ -15,23 +15,35 @@ import numpy as np
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints, members_of
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
+from clusterfirst.problem.feasibility import some
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
-from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.solution import Solution, Verdict, judge
+from clusterfirst.problem.staying import reasons_to_stay
 from clusterfirst.solving.balancing import Balance, balanced, measured, spread
 from clusterfirst.solving.canonical import Canonical, canonical
-from clusterfirst.solving.first_method import default_time_limit
-from clusterfirst.solving.keeping import Kept, at_home, oriented, report
-from clusterfirst.solving.limited_start import first_routing, fitting
+from clusterfirst.solving.first_method import (
+    default_time_limit,
+    first_temperature,
+    may_ask_network,
+)
+from clusterfirst.solving.keeping import Kept, at_home, in_old_order, report
+from clusterfirst.solving.limited_network import beginning
+from clusterfirst.solving.limited_start import fitting
 from clusterfirst.solving.options import AUTO, JUDGING, SolveOptions
 from clusterfirst.solving.result import Result
-from clusterfirst.solving.staying import reasons_to_stay
 from clusterfirst.solving.warming import warm_up
 from clusterfirst.stages.routes import Routes
-from clusterfirst.stages.search.constrained import Keeping, Routing, search_limited
+from clusterfirst.stages.search.constrained import (
+    Keeping,
+    Routing,
+    cheapest,
+    search_limited,
+)
 from clusterfirst.stages.search.schedule import PolishSettings
 
 FREE_SHARE = 0.4  # of the time for the plan that a kept or an even one is told beside
+REASONS_SAID = 5  # orders that stay whose reasons are printed; files have them all
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,10 @@ def solve_limited(
     """Plan routes that keep every limit; see `solve`."""
     if options.is_peer:
         instance.require_plain(options.method)
-    startup = warm_up(limited=True)
+    by_network = options.method == "neural" or may_ask_network(instance, options)
+    startup = warm_up(
+        "neural" if by_network else "savings", options.model, limited=True
+    )
     begin = time.perf_counter()
     form = canonical(_with_fleet(instance))
     limit = options.time_limit
@@ -71,7 +86,7 @@ def solve_limited(
             on_improvement(cost, form.to_given(routes))
 
     interrupted = False
-    searched = Searched({}, None)
+    searched = Searched({})
     try:
         searched = _search(form, options, deadline, wishes, improved)
         found = searched.routing
@@ -80,20 +95,22 @@ def solve_limited(
             raise
         found, interrupted = best[0], True
     seconds = {"search": time.perf_counter() - begin}
-    solution = _solution(instance, form, found)
+    solution = _solution(instance, form, found, numbered=wishes.keep is not None)
     result = _judged(instance, solution, options, seconds, interrupted)
-    result.notes.extend(_notes(form, searched, wishes))
+    result.notes.extend([*searched.notes, *_notes(form, searched, wishes)])
+    result = replace(result, method=f"{searched.by}+limits", startup=startup)
     result.seconds["judge"] = time.perf_counter() - begin - seconds["search"]
-    object.__setattr__(result, "startup", startup)
     return result
 
 
 @dataclass(frozen=True)
 class Searched:
-    """Routes, and those without what is asked beside the length."""
+    """Routes, those without what is asked beside the length, and how they began."""
 
     routing: Routing
-    free: Routing | None
+    free: Routing | None = None
+    by: str = "kept"
+    notes: Sequence[str] = ()
 
 
 def _with_fleet(instance: Instance) -> Instance:
@@ -114,44 +131,61 @@ def _search(
 ) -> Searched:
     day = form.instance
     if not day.num_customers:
-        return Searched({}, None)
+        return Searched({})
     settings = PolishSettings(options.seed, options.iterations, 1)
     if wishes.keep is not None:
-        routing, keeping = at_home(form, wishes.keep)
-        if wishes.keep.start is not None:
-            found = search_limited(
-                day, routing, settings, deadline, keeping=keeping,
-                on_improvement=improved,
-            )  # fmt: skip
-            return Searched(found, None)
-        # The free plan is for comparison, and gets a part of the time.
-        given = _frozen_first(first_routing(day), keeping)
-        free = search_limited(
-            day,
-            given,
-            settings,
-            deadline.share(FREE_SHARE),
-            keeping=replace(keeping, home={}, price=0.0, most=np.inf),
-        )
+        return _kept(form, options, deadline, wishes.keep, improved)
+    begun = beginning(day, options, deadline)
+    given = begun.routing
+    if wishes.start is not None:
+        known = [[c for c in r if 1 <= c <= day.num_customers] for r in wishes.start]
+        theirs = form.from_given([list(dict.fromkeys(r)) for r in known])
+        starts = [fitting(day, theirs), given]
+        given = starts[cheapest(day, starts, settings)]
+    until = deadline.share(FREE_SHARE) if wishes.balance else deadline
+    hot = first_temperature(begun.seen, begun.by, settings.hot)
+    begins = replace(settings, hot=hot)
+    found = search_limited(day, given, begins, until, on_improvement=improved)
+    if wishes.balance is None:
+        return Searched(found, None, begun.by, begun.notes)
+    even = balanced(day, found, wishes.balance, settings, deadline)
+    return Searched(even, found, begun.by, begun.notes)
+
+
+def _kept(
+    form: Canonical,
+    options: SolveOptions,
+    deadline: Deadline,
+    keep: Kept,
+    improved: Callable[[Routing], None],
+) -> Searched:
+    """Yesterday's plan changed where that pays, beside a plan that owes it nothing."""
+    day = form.instance
+    settings = PolishSettings(options.seed, options.iterations, 1)
+    routing, keeping = at_home(form, keep)
+    if keep.start is not None:
         found = search_limited(
             day, routing, settings, deadline, keeping=keeping, on_improvement=improved
         )
-        missing = day.num_customers - sum(map(len, found.values()))
-        if missing and np.isfinite(keeping.most):  # serving counts more than staying
-            keeping = replace(keeping, most=np.inf, price=float(day.lengths(0, 1)))
-            found = search_limited(day, routing, settings, deadline, keeping=keeping)
-        return Searched(oriented(day, found, routing), free)
-    if wishes.start is not None:
-        known = [[c for c in r if 1 <= c <= day.num_customers] for r in wishes.start]
-        given = fitting(day, form.from_given([list(dict.fromkeys(r)) for r in known]))
-    else:
-        given = first_routing(day)
-    until = deadline.share(FREE_SHARE) if wishes.balance else deadline
-    found = search_limited(day, given, settings, until, on_improvement=improved)
-    if wishes.balance is None:
-        return Searched(found, None)
-    even = balanced(day, found, wishes.balance, settings, deadline)
-    return Searched(even, found)
+        return Searched(in_old_order(day, found, keeping))
+    # The free plan is for comparison, and gets a part of the time.
+    soon = deadline.share(FREE_SHARE)
+    begun = beginning(day, options, soon)
+    free = search_limited(
+        day,
+        _frozen_first(begun.routing, keeping),
+        settings,
+        soon,
+        keeping=replace(keeping, home={}, price=0.0, most=np.inf),
+    )
+    found = search_limited(
+        day, routing, settings, deadline, keeping=keeping, on_improvement=improved
+    )
+    missing = day.num_customers - sum(map(len, found.values()))
+    if missing and np.isfinite(keeping.most):  # serving counts more than staying
+        dear = replace(keeping, most=np.inf, price=float(day.lengths(0, 1)))
+        found = search_limited(day, routing, settings, deadline, keeping=dear)
+    return Searched(in_old_order(day, found, keeping), free, "kept", begun.notes)
 
 
 def _frozen_first(given: Routing, keeping: Keeping) -> Routing:
@@ -182,8 +216,14 @@ def _notes(form: Canonical, searched: Searched, wishes: Wishes) -> list[str]:
     return [f"balanced: spread of {name} {was:.6g} -> {now:.6g}, {longer:.2f} % longer"]
 
 
-def _solution(given: Instance, form: Canonical, found: Routing) -> Solution:
-    """The plan in the user's rows; groups ride together or not at all."""
+def _solution(
+    given: Instance, form: Canonical, found: Routing, *, numbered: bool = False
+) -> Solution:
+    """The plan in the user's rows; groups ride together or not at all.
+
+    Without names, route k is vehicle k, unless routes keep the `numbered` ones of
+    another plan, some of which nobody drives today.
+    """
     asked = form.instance.constraints
     assert asked is not None
     out: set[int] = set()
@@ -194,8 +234,10 @@ def _solution(given: Instance, form: Canonical, found: Routing) -> Solution:
     kept = {v: [c for c in route if c not in out] for v, route in found.items()}
     drives = sorted(v for v, route in kept.items() if route)
     routes = form.to_given(Routes.of([kept[v] for v in drives])).lists()
-    # Without names, route k is vehicle k: a plain day has no vehicles to name.
-    return Solution(routes, None if given.constraints is None else drives)
+    named = given.constraints is not None or (
+        numbered and drives != list(range(len(drives)))
+    )
+    return Solution(routes, drives if named else None)
 
 
 def _judged(
@@ -210,10 +252,10 @@ def _judged(
     if not verdict.feasible:
         raise _refusal(instance, solution, unserved)
     notes = []
-    if options.method != AUTO:
+    if options.method not in (AUTO, "neural", "savings"):
         notes.append(
-            f"W436 {options.method} knows no limits: these routes are by insertion "
-            "and search"
+            f"W436 {options.method} knows no limits: these routes are by savings and "
+            "search"
         )
     if (options.threads or 1) > 1:
         notes.append(
@@ -223,7 +265,13 @@ def _judged(
     if unserved:
         load = sum(float(instance.demands[c]) for c in verdict.unserved)
         orders = "order is" if len(unserved) == 1 else "orders are"
-        notes.append(f"{len(unserved)} {orders} not served (demand {load:.10g})")
+        said = [f"{order}, because {why}" for order, why in unserved.items()]
+        more = len(said) - REASONS_SAID
+        said[REASONS_SAID:] = [f"and {more} more"] if more > 0 else []
+        notes.append(
+            f"{len(unserved)} {orders} not served (demand {load:.10g}): "
+            + "; ".join(said)
+        )
     status = "feasible; found by a heuristic, optimality is not proven"
     if interrupted:
         status = "interrupted: the best answer so far"
@@ -232,7 +280,7 @@ def _judged(
         solution,
         verdict,
         status,
-        "insertion+limits",
+        "savings+limits",
         seconds,
         options.seed,
         interrupted=interrupted,
@@ -247,11 +295,13 @@ def _refusal(
     """What to say where a limit is not kept: who stays, and how much is missing."""
     if not unserved:
         return NotFoundInTimeError(judge(instance, solution).violations)
-    rows = judge(instance, solution).unserved
+    verdict = judge(instance, solution)
+    rows = verdict.unserved
     load = sum(float(instance.demands[c]) for c in rows)
+    room = "" if instance.constraints is None else _room(instance, verdict)
     rule = (
-        f"no plan for all was found; infeasibility is not proven. {len(rows)} orders "
-        f"with demand {load:.10g} have no place: add vehicles or time, or "
+        f"no plan for all was found; infeasibility is not proven. {some(unserved)} "
+        f"with demand {load:.10g} have no place{room}: add vehicles or time, or "
         "--allow-unserved"
     )
     problems = [Problem("E204", "vehicles", f"{len(rows)} orders left", rule)]
@@ -260,3 +310,10 @@ def _refusal(
         for order, why in unserved.items()
     ]
     return NotFoundInTimeError(problems)
+
+
+def _room(instance: Instance, verdict: Verdict) -> str:
+    """What the vehicles could still carry, were it not for other limits."""
+    assert instance.vehicle_units is not None
+    room = instance.plain_load(int(instance.vehicle_units.sum())) - sum(verdict.loads)
+    return f", the vehicles room for {room:.10g}"

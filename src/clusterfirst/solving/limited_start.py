@@ -17,12 +17,17 @@ def first_routing(day: Instance) -> Routing:
     """Savings within the limits of the vehicles; who has no place is left out."""
     if not day.num_customers:
         return {}
+    plain = both_ways_alike(day)
+    routes = limited_savings(day, plain, kinds_of(day))
+    return fitting(day, improve(plain, routes, False, QUICK, Deadline.never()))
+
+
+def both_ways_alike(day: Instance) -> Instance:
+    """The plain day beneath, every way as long as the mean of it and the way back."""
     matrix = day.matrix
     if matrix is not None and not np.array_equal(matrix, matrix.T):
         matrix = (matrix + matrix.T) / 2
-    plain = day.replace(constraints=None, matrix=matrix, vehicles=None)
-    routes = limited_savings(day, plain, kinds_of(day))
-    return fitting(day, improve(plain, routes, False, QUICK, Deadline.never()))
+    return day.replace(constraints=None, matrix=matrix, vehicles=None)
 
 
 def fitting(day: Instance, routes: Routes) -> Routing:
@@ -32,7 +37,7 @@ def fitting(day: Instance, routes: Routes) -> Routing:
     vehicle drives as it is, the longest beginning that one does goes to it, then what
     is left. Orders of groups are left out: insertion puts them together.
     """
-    free = _Free(day)
+    free = Vehicles(day)
     found: Routing = {}
     left: list[IntArray] = []
     loads = routes.sums(day.demand_units)
@@ -52,7 +57,7 @@ def fitting(day: Instance, routes: Routes) -> Routing:
     return found
 
 
-class _Free:
+class Vehicles:
     """The vehicles without a route, and what of a route each of them may drive."""
 
     def __init__(self, day: Instance) -> None:
@@ -67,6 +72,24 @@ class _Free:
         """The route without orders that groups keep together."""
         groups = self.asked.groups
         return route[groups[route] < 0] if len(groups) else route
+
+    def cut(self, route: IntArray, vehicle: int) -> IntArray:
+        """What this vehicle may drive of a route: the dearest detours are left out."""
+        route = self.served_alone(route)
+        route = self.met_once(_shorter_way(self.day, route))
+        only = np.array([vehicle])
+        while len(route) and not self._may(route, only)[0, -1]:
+            before = np.concatenate([[0], route[:-1]])
+            after = np.concatenate([route[1:], [0]])
+            saved = self.day.lengths(before, route) + self.day.lengths(route, after)
+            saved -= self.day.lengths(before, after)
+            route = np.delete(route, saved.argmax())
+        return route
+
+    def met_once(self, route: IntArray) -> IntArray:
+        """The route without orders that must not meet an earlier one on it."""
+        again = self._met(route)
+        return route[~again] if again.any() else route
 
     def smallest(self, route: IntArray) -> int:
         """The smallest free vehicle that may drive all of a route, which takes it."""
@@ -110,13 +133,17 @@ class _Free:
         classes, allowed = asked.wishes
         if len(classes):
             may &= allowed[classes[route]][:, tried].T
-        if len(asked.aparts):
-            numbers = asked.aparts[route]
-            first = np.unique(numbers, return_index=True)[1]
-            again = numbers >= 0
-            again[first] = False
-            may &= ~again
+        may &= ~self._met(route)
         return np.logical_and.accumulate(may, axis=1)
+
+    def _met(self, route: IntArray) -> BoolArray:
+        """(stops,) whether an order meets an earlier one that it must not meet."""
+        if not len(self.asked.aparts):
+            return np.zeros(len(route), dtype=np.bool_)
+        numbers = self.asked.aparts[route]
+        again: BoolArray = numbers >= 0
+        again[np.unique(numbers, return_index=True)[1]] = False
+        return again
 
 
 def _alike(day: Instance) -> IntArray:

@@ -62,7 +62,7 @@ def warm_up(
 ) -> float:
     """Load and compile what a method needs, once per process; return the seconds."""
     start = time.perf_counter()
-    parts = needed("savings" if limited else method, polish and not limited)
+    parts = needed(method, polish and not limited)
     parts = ["limited", *parts] if limited else parts
     if any((name, model) not in _done for name in parts):
         _compile_elsewhere(parts, model, on_progress)

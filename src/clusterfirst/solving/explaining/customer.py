@@ -9,6 +9,7 @@ from clusterfirst.files.solutions import route_names
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.staying import reasons_to_stay
 from clusterfirst.solving.alternatives import Alternative, alternatives
 
 MOST_NAMED = 6
@@ -21,6 +22,7 @@ class Reasons:
     order: str
     sentences: tuple[str, ...]
     others: tuple[Alternative, ...]  # cheapest first
+    farther: int = 0  # vehicles that were not looked at
 
     def as_dict(self) -> dict[str, Any]:
         """Everything for JSON."""
@@ -31,6 +33,7 @@ class Reasons:
                 {"vehicle": a.vehicle, "extra": a.extra, "breaks": list(a.broken)}
                 for a in self.others
             ],
+            "not_looked_at": self.farther,
         }
 
 
@@ -44,19 +47,19 @@ def why(instance: Instance, solution: Solution, order: str) -> Reasons:
     wrong = [p for p in verdict.violations if p.code in ("E803", "E804", "E829")]
     if wrong:
         raise InputError(wrong)
-    others = alternatives(instance, solution, row)
+    others, farther = alternatives(instance, solution, row)
     free = [other for other in others if not other.broken]
     if row in verdict.unserved:
-        first = _unserved(instance, row, others)
+        first = _unserved(instance, solution, row, others)
     else:
         first = _where(instance, solution, row)
     sentences = [
         *first,
         _cheapest(instance, others),
-        _all(others),
+        _all(others, farther),
         _binding(free, others),
     ]
-    return Reasons(order, tuple(sentences), tuple(others))
+    return Reasons(order, tuple(sentences), tuple(others), farther)
 
 
 def _where(instance: Instance, solution: Solution, row: int) -> list[str]:
@@ -85,10 +88,13 @@ def _where(instance: Instance, solution: Solution, row: int) -> list[str]:
     return [first, second + "."]
 
 
-def _unserved(instance: Instance, row: int, others: list[Alternative]) -> list[str]:
+def _unserved(
+    instance: Instance, solution: Solution, row: int, others: list[Alternative]
+) -> list[str]:
+    order = instance.ids[row]
     return [
-        f"Order {instance.ids[row]} (demand {float(instance.demands[row]):.10g}) "
-        "is not served.",
+        f"Order {order} (demand {float(instance.demands[row]):.10g}) is not served: "
+        f"{reasons_to_stay(instance, solution)[order]}.",
         f"Of {len(others)} vehicles, {sum(not o.broken for o in others)} could take it "
         "as they are.",
     ]
@@ -111,12 +117,13 @@ def _cheapest(instance: Instance, others: list[Alternative]) -> str:
     )
 
 
-def _all(others: list[Alternative]) -> str:
+def _all(others: list[Alternative], farther: int) -> str:
     if len(others) < 2:
         return "No further vehicle comes into question."
     named = "; ".join(other.said for other in others[1 : MOST_NAMED + 1])
     more = len(others) - 1 - MOST_NAMED
-    return f"The others: {named}{f'; and {more} more' if more > 0 else ''}."
+    said = f"The others: {named}{f'; and {more} more' if more > 0 else ''}"
+    return said + (f"; {farther} farther ones were not looked at." if farther else ".")
 
 
 def _binding(free: list[Alternative], others: list[Alternative]) -> str:

@@ -65,6 +65,19 @@ def search_limited(
     return search.routing(best=True)
 
 
+def cheapest(
+    instance: Instance, starts: Sequence[Routing], settings: PolishSettings
+) -> int:
+    """The number of the start that costs least once whoever is missing is inserted."""
+    if len(starts) == 1:
+        return 0
+    costs = [
+        float(LimitedSearch(instance, s, settings, Keeping()).region.memory.cost[0])
+        for s in starts
+    ]
+    return costs.index(min(costs))
+
+
 def _first_temperature(instance: Instance, scale: float, hot: float) -> float:
     """Hot enough that vehicles which cost something still come and go."""
     assert instance.constraints is not None
