@@ -143,7 +143,7 @@ def _search(
         starts = [fitting(day, theirs), given]
         given = starts[cheapest(day, starts, settings)]
     until = deadline.share(FREE_SHARE) if wishes.balance else deadline
-    hot = first_temperature(begun.seen, begun.by, settings.hot)
+    hot = first_temperature(begun.seen, begun.by, settings)
     begins = replace(settings, hot=hot)
     found = search_limited(day, given, begins, until, on_improvement=improved)
     if wishes.balance is None:
