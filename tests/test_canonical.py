@@ -46,7 +46,7 @@ def partition(day: Instance, options: SolveOptions, names: IntArray) -> object:
 
 @pytest.mark.parametrize("how", OPTIONS)
 def test_neither_numbers_nor_units_matter(how: str) -> None:
-    """Renumbered customers and demands in sevenths get the same partition."""
+    """Renumbered customers, demands in sevenths: the same partition (C2)."""
     for number, day in enumerate(days()):
         assert day.coords is not None
         as_given = np.arange(101)
@@ -63,7 +63,7 @@ def test_neither_numbers_nor_units_matter(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["network", "network exact"])
 def test_neither_scale_nor_side_matters(how: str) -> None:
-    """A map twice as large, or in a mirror, where no digit changes: the same groups.
+    """A map twice as large, or mirrored, where no digit changes: equal groups (C2).
 
     Turned maps differ in the last digits: campaign/symmetries.py counts how often
     that decides.

@@ -76,7 +76,7 @@ def test_a_city_is_checked_like_an_instance() -> None:
 
 
 def test_a_city_says_where_it_is() -> None:
-    """Centre, size and reach in a sentence; exchanged columns and strays are named."""
+    """Centre, size and reach in words; exchanged columns and strays are named (B4)."""
     rng = np.random.default_rng(0)
     ghent = np.array([3.72, 51.05]) + rng.normal(0, 0.03, (50, 2))
     city = City(ghent, metric="greatcircle")

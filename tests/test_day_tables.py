@@ -131,7 +131,7 @@ def test_damaged_workbooks_get_a_sentence(tmp_path: Path, damage: slice) -> None
     ],
 )
 def test_other_names_and_decimal_commas(tmp_path: Path, text: str) -> None:
-    """Common headers and the commas of half of Europe need no editing."""
+    """Common headers and the commas of half of Europe need no editing (B13)."""
     day = files.read_orders(put(tmp_path, "o.csv", text), week(tmp_path), capacity=9)
     assert day.ids == ("depot", "a", "b")
     assert day.demands.tolist() == [0, 3, 4.5]
@@ -145,7 +145,7 @@ def test_two_names_for_one_thing_are_asked_about(tmp_path: Path) -> None:
 
 
 def test_latitude_longitude(tmp_path: Path) -> None:
-    """Long names and lng are degrees as lat and lon are."""
+    """Long names and lng are degrees as lat and lon are (B13)."""
     text = "id;Latitude;lng\ndepot;51,05;3,72\na;51,06;3,73\n"
     city = files.read_locations(put(tmp_path, "l.csv", text), "depot")
     assert city.metric == "greatcircle"
@@ -153,7 +153,7 @@ def test_latitude_longitude(tmp_path: Path) -> None:
 
 
 def test_orders_without_a_row_are_warned_of(tmp_path: Path) -> None:
-    """A header alone is a day without work, which is rarely meant."""
+    """A header alone is a day without work, which is rarely meant (B13)."""
     with pytest.warns(InputWarning, match="W136"):
         files.read_orders(put(tmp_path, "o.csv", "id,demand\n"), week(tmp_path), 9)
 

@@ -190,3 +190,35 @@ def test_the_index_of_the_log_names_every_entry() -> None:
     assert text == module.index()
     for entry in (ROOT / "log").glob("20*.md"):
         assert entry.read_text(encoding="utf-8").startswith("# "), entry.name
+
+
+def test_words_about_repeating_are_true() -> None:
+    """A clock repeats nothing: whoever says the same answer says --iterations (B2)."""
+    claims = [
+        sentence
+        for page in PAGES
+        for sentence in re.split(r"(?<=[.;:|])\s", page.read_text(encoding="utf-8"))
+        if re.search(r"\bsame answer\b", sentence)
+    ]
+    assert any("--iterations" in sentence for sentence in claims)
+    for sentence in claims:
+        if "seed" in sentence or "every time" in sentence:
+            assert "--iterations" in sentence or "no clock" in sentence, sentence
+
+
+def test_words_about_the_paper_s_methods_are_true() -> None:
+    """A single pass stands beside a single pass, and the layer is what it is (C6)."""
+    tables = (ROOT / "docs" / "paper-tables.md").read_text(encoding="utf-8")
+    printed = [
+        line for line in tables.split("\n") if "| Fisher-Jaikumar-LKH3 |" in line
+    ]
+    assert printed
+    after = tables[tables.index(printed[-1]) :]
+    assert "Fisher-Jaikumar is `fisher-jaikumar:once` here" in after
+    assert "another method" in after
+    reading = (ROOT / "docs" / "reading-the-paper.md").read_text(encoding="utf-8")
+    [activation] = re.findall(r"\| Activation \| (.*) \|", reading)
+    source = ROOT / "src" / "clusterfirst" / "networks" / "trainable" / "embed.py"
+    assert ("ReLU in the autoencoder" in activation) == (
+        "nn.ReLU()" in source.read_text(encoding="utf-8")
+    )

@@ -175,7 +175,7 @@ def test_decoding_is_the_papers(
 def test_nothing_of_ours_is_in_the_printed_decoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seeds of Algorithm 1, latent distances at all of them, HiGHS from nothing."""
+    """Seeds of Algorithm 1, latent distances to them all, HiGHS from nothing (C3)."""
     network, day = small_network(RELATIVE), small_day(60)
     save_model(tmp_path / "any", small_model("any", RELATIVE), "card")
     warm = []

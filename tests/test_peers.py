@@ -281,7 +281,7 @@ def test_a_program_is_timed_from_when_it_is_ready(tmp_path: Path) -> None:
 
 
 def test_the_user_says_which_programs_search(tmp_path: Path) -> None:
-    """`search-free` is a word for us: it decides the heading and is not passed on."""
+    """`search-free` is a word for us: it decides the heading, and stays here (C7)."""
     routes = "Route #1: 1\\nRoute #2: 2\\nRoute #3: 3\\n"
     text = f"import sys; open(sys.argv[2], 'w').write('{routes}')\n"
     plain = _program(tmp_path, text, "{instance} {solution}")
