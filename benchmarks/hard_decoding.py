@@ -2,6 +2,7 @@
 
     python benchmarks/hard_decoding.py --customers 1000 --count 16 --seconds 100
 
+Printed, and stored as benchmarks/results/hard-MODEL-N.json with time, load and commit.
 Costs are of routes, relative to exact decoding of the same day in the same way
 (`printed`: what the paper prints and nothing of ours; `ours`: HiGHS from the fast
 answer on the same edges, part by part). Days that come with nothing are drawn: the
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from machine import commit
 
 from clusterfirst import Instance, bundled_city, sample_day
 from clusterfirst.problem.clock import Deadline
@@ -28,6 +30,7 @@ from clusterfirst.solving.solver import warm_up
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import TourSettings, improve
 
+RESULTS = Path(__file__).resolve().parent / "results"
 DAYS_SEED = 2026_11
 ASSIGNMENTS = ("exact", "sparse", "hard")
 
@@ -68,7 +71,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=100.0)
     parser.add_argument("--how", nargs="+", default=["ours", "printed"])
     parser.add_argument("--assign", nargs="+", default=list(ASSIGNMENTS))
-    parser.add_argument("--store", type=Path)
+    parser.add_argument("--store", type=Path, help="default: benchmarks/results")
     given = parser.parse_args()
     city = bundled_city()
     warm_up("neural", given.model)
@@ -83,11 +86,11 @@ def main() -> None:
     summary = summarised(rows)
     for line in summary:
         print(json.dumps(line), flush=True)
-    if given.store:
-        facts = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
-        facts |= {k: v for k, v in vars(given).items() if k != "store"}
-        text = json.dumps({**facts, "summary": summary, "rows": rows}, indent=1)
-        given.store.write_text(text + "\n", encoding="utf-8")
+    store = given.store or RESULTS / f"hard-{given.model}-{given.customers}.json"
+    facts = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit()}
+    facts |= {k: v for k, v in vars(given).items() if k != "store"}
+    text = json.dumps({**facts, "summary": summary, "rows": rows}, indent=1)
+    store.write_text(text + "\n", encoding="utf-8")
 
 
 def summarised(rows: list[dict]) -> list[dict]:

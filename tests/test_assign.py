@@ -197,7 +197,7 @@ def sure_plan(problem: AssignProblem, share: float) -> np.ndarray:
 def test_hard_keeps_whom_it_fixed(
     claim: Claim | None, printed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped or not, an answer keeps all fixed customers, or says how many not (C1)."""
+    """Stopped or not, an answer keeps all whom it fixed, or says how many not (C1)."""
     if claim is not None:
         monkeypatch.setattr(module, "solve_binary", lambda *_: MipAnswer(claim))
     answered = 0
