@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from machine import commit
 
 from clusterfirst import Instance, bundled_city, sample_day
 from clusterfirst.problem.clock import Deadline
@@ -29,6 +28,7 @@ from clusterfirst.solving.options import DecodingSettings, NeuralSettings
 from clusterfirst.solving.solver import warm_up
 from clusterfirst.stages.search_state import SearchState
 from clusterfirst.stages.tours.routing import TourSettings, improve
+from machine import commit
 
 RESULTS = Path(__file__).resolve().parent / "results"
 DAYS_SEED = 2026_11
