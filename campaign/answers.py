@@ -34,9 +34,9 @@ METHODS = [
     (22, "sweep", (None,)),
     (8, "petal", (None,)),
     (23, "neural", ("fast", "fast", "exact", "sparse", "hard")),
-    (0.02, "hgs", (None,)),
-    (0.02, "pyvrp", (None,)),
 ]
+# Each needs a process of its own: four cases of so many.
+PEERS, PEERS_EVERY = ("hgs", "pyvrp", "ortools", "vroom"), 250
 CITY_MODEL = "city-psi-one-layer"
 MODELS = ("general", "general", CITY_MODEL)
 # What a method that needs coordinates says of a bare matrix.
@@ -151,11 +151,13 @@ def _matrix(rng: random.Random, n: int) -> list[list[float]]:
     return rows
 
 
-def options_for(rng: random.Random) -> SolveOptions:
+def options_for(rng: random.Random, number: int) -> SolveOptions:
     """Any method in any of its ways, a few rounds of it."""
     weights = [share for share, _, _ in METHODS]
     _, method, assigns = rng.choices(METHODS, weights)[0]
-    peer = method in {"hgs", "pyvrp"}
+    peer = number % PEERS_EVERY < len(PEERS)
+    if peer:
+        method, assigns = PEERS[number % PEERS_EVERY], (None,)
     neural = method == "neural"
     assign = rng.choice(assigns)
     # HiGHS counts nodes where no clock runs, and full vehicles take all of them.
@@ -179,7 +181,7 @@ def options_for(rng: random.Random) -> SolveOptions:
 def one(number: int, notes: Notes) -> None:
     """Draw an instance and options, solve, and check with the other checker."""
     rng = random.Random(f"answers {number}")
-    drawn, options = draw(rng), options_for(rng)
+    drawn, options = draw(rng), options_for(rng, number)
     day = drawn.day
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)

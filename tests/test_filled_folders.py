@@ -132,6 +132,28 @@ def test_what_a_city_calls_itself_is_no_path_of_a_report(tmp_path: Path) -> None
     assert {path.name for path in (tmp_path / "a").iterdir()} == {"b"}
 
 
+@pytest.mark.parametrize("name", ["days.jsonl", "locations.csv"])
+def test_a_city_is_not_written_through_links(
+    tmp_path: Path, capsys: Capture, name: str
+) -> None:
+    """Past days and locations of a city lie in its folder and nowhere else."""
+    town, day = tmp_path / "town", tmp_path / "2026-01-05.csv"
+    write_city(town, small_city())
+    write_instance(day, small_day())
+    words: dict[str, list[str | Path]] = {
+        "days.jsonl": ["city", "add-days", town, day],
+        "locations.csv": ["city", "add-locations", town, tmp_path / "more.csv"],
+    }
+    (tmp_path / "more.csv").write_text("id,x,y\nnew,0.5,0.5\n")
+    if (town / name).exists():
+        (town / name).rename(tmp_path / name)
+    (town / name).symlink_to(tmp_path / name)
+    before = snapshot(tmp_path)
+    assert run(*words[name]) == 2
+    assert "outside of the folder" in problem_of(capsys)
+    assert snapshot(tmp_path) == before
+
+
 def test_two_sets_of_one_name_are_refused_before_any_is_run(
     tmp_path: Path, capsys: Capture
 ) -> None:

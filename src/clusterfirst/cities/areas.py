@@ -18,6 +18,7 @@ import numpy as np
 
 from clusterfirst.files.city_folder import read_city
 from clusterfirst.files.lock import locked
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.source import MEGABYTE, named, read_bytes
 from clusterfirst.files.strict_json import write_json
 from clusterfirst.problem.changes import matching
@@ -103,6 +104,7 @@ def write_areas(folder: str | os.PathLike[str], areas: Areas) -> None:
             "facts": areas.facts,
             "areas": areas.of_row[1:].tolist(),
         }
+        Outputs().resumed(Path(folder), [FILE], ours=True)
         write_json(Path(folder) / FILE, document)
 
 

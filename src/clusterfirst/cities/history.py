@@ -25,6 +25,7 @@ from clusterfirst.files.atomic import write_bytes
 from clusterfirst.files.city_folder import read_city
 from clusterfirst.files.csv_files import parse_days
 from clusterfirst.files.lock import locked
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.source import DEFAULT_LIMITS, MEGABYTE, Limits, named
 from clusterfirst.files.source import read_bytes as read_file
 from clusterfirst.files.tables import table_text
@@ -174,6 +175,7 @@ def add_days(
 
 def write_history(folder: str | os.PathLike[str], history: History) -> None:
     """Write past days beside the city they are of; `add_days` adds some."""
+    Outputs().resumed(Path(folder), [FILE], ours=True)
     write_bytes(Path(folder) / FILE, _format(history).encode())
 
 

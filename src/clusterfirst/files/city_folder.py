@@ -21,6 +21,7 @@ from clusterfirst.files.csv_files import (
     parse_new_locations,
 )
 from clusterfirst.files.lock import locked
+from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.source import (
     DEFAULT_LIMITS,
     Complaints,
@@ -137,9 +138,13 @@ def _read_table(path: str | os.PathLike[str], depot: str, limits: Limits) -> Pla
         return places
 
 
+FILES = ("locations.csv", "city.json")
+
+
 def write_city(folder: str | os.PathLike[str], city: City) -> None:
     """Write a city as a folder; `city.json` comes last and makes it valid."""
     place = make_folder(folder)
+    Outputs().resumed(place, FILES, ours=True)
     text = _document(city)
     write_text(place / "locations.csv", format_locations(city))
     write_text(place / "city.json", text)
@@ -188,6 +193,7 @@ def add_locations(
             with named(path):
                 added = places.rows(new)
                 city = city.grown(added.coords, added.ids, added.columns)
+            Outputs().resumed(Path(folder), FILES, ours=True)
             write_text(Path(folder) / "city.json", _document(known))
             write_city(folder, city)
         return city, len(new)

@@ -135,11 +135,16 @@ class Part:
         return {"total": total, "passes": len(prepared.route), **terms}
 
 
+class StepAbandoned(BaseException):
+    """Whoever interrupts does not wait for gradients."""
+
+
 class Trainer:
     """The state of a run: networks, optimisers, averaged weights, step.
 
     `stop` may be set at any moment, by a signal too; the step that runs then is the
-    last, on every process.
+    last, on every process. While `learning` it may also be given up by raising
+    StepAbandoned: the weights are those of the step before, and are not worse for it.
     """
 
     def __init__(self, config: TrainConfig, psi: Tensor | None = None) -> None:
@@ -155,6 +160,7 @@ class Trainer:
         self.seconds = 0.0
         self.recent: dict[str, float] = {}
         self.stop = False
+        self.learning = False
 
     def _start_average(self) -> None:
         tools: Any = torch.optim.swa_utils
@@ -189,9 +195,16 @@ class Trainer:
         with helpers(self.router, parts[1:]) as team:
             for batch in _drawn_ahead(parts[0].prepare, self.step, until):
                 start = time.perf_counter()
-                begin(team, self.step)
-                mine = parts[0].learn(self.router, batch, self.step)
-                facts = [mine, *collect(team, self.router)]
+                try:
+                    self.learning = True
+                    begin(team, self.step)
+                    mine = parts[0].learn(self.router, batch, self.step)
+                    facts = [mine, *collect(team, self.router)]
+                    self.learning = False
+                except StepAbandoned:
+                    self.learning = False
+                    self.router.zero_grad(set_to_none=True)
+                    return
                 self.update(sum(fact["total"] for fact in facts) / processes)
                 self._smooth(
                     {n: sum(fact[n] for fact in facts) / processes for n in TERMS}

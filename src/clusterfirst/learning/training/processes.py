@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from clusterfirst.problem.errors import ClusterfirstError, Problem
 
-PATIENCE = 10.0  # seconds for a helper to end before it is killed
+PATIENCE = 10.0  # seconds for a killed helper to be gone
 
 
 class Part(Protocol):
@@ -70,9 +70,9 @@ def helpers(router: nn.Module, parts: Sequence[Part]) -> Iterator[list[Helper]]:
     finally:
         for helper in started:
             helper.pipe.close()
-        for helper in started:
-            helper.process.join(PATIENCE)
+        for helper in started:  # gradients of an abandoned step are worth nothing
             helper.process.kill()
+            helper.process.join(PATIENCE)
 
 
 def begin(team: list[Helper], step: int) -> None:

@@ -41,6 +41,7 @@ from clusterfirst.learning.training.curves import Curve, draw_curves
 from clusterfirst.learning.training.loop import (
     TERMS,
     Progress,
+    StepAbandoned,
     TrainConfig,
     Trainer,
     TrainingDiverged,
@@ -206,17 +207,18 @@ class _Run:
                 self._after(step, on_report)
                 if step.step % every == 0:
                     self._note(curve, step)
-                if step.stop and step.step < self.trainer.config.steps:
-                    ending = self.stopped or Ending.INTERRUPTED
         except TrainingDiverged:
             self.save()
             raise
+        if self.trainer.step < self.trainer.config.steps:
+            ending = self.stopped or Ending.INTERRUPTED
         self.save()
-        # Whoever interrupts waits for the prompt, not for a measurement.
-        if self.data.validation is not None and ending is not Ending.INTERRUPTED:
-            self._validate(self.data.validation)
+        # Whoever interrupts waits for the prompt, not for measurements and pictures.
+        if ending is not Ending.INTERRUPTED:
+            if self.data.validation is not None:
+                self._validate(self.data.validation)
+            draw_curves(self.out)
         on_report(self.report())
-        draw_curves(self.out)
         return ending
 
     def _after(self, step: Progress, on_report: Callable[[Report], None]) -> None:
@@ -327,7 +329,7 @@ def _digest(psi: Tensor | None) -> str:
 
 @contextmanager
 def _signals(trainer: Trainer) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM finish the step; a second one ends at once.
+    """Let Ctrl-C and SIGTERM abandon the step and save; a second one ends at once.
 
     The first step may compile for long, and nothing is lost then: it is not waited for.
     """
@@ -343,6 +345,8 @@ def _signals(trainer: Trainer) -> Iterator[None]:
         signal.signal(number, before[number])
         if trainer.step == first and is_compiling() and callable(before[number]):
             before[number](number, frame)
+        if trainer.learning:
+            raise StepAbandoned
 
     for number in wanted:
         signal.signal(number, stop)

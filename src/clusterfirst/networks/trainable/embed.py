@@ -284,6 +284,8 @@ class Autoencoder(nn.Module):
         kept = blocks.place[location] * batch + which
         for layer in self.layers[:-1]:
             x = layer(x, blocks, None)
+            if x.requires_grad:  # torch looks for Ctrl-C only where Python runs
+                x.register_hook(lambda gradient: None)
         # The last layer is needed where it is read only.
         x = self.layers[-1](x, blocks, kept)
         psi: Tensor = self.psi(self.norm(x))
