@@ -1,14 +1,16 @@
 """Both forwards, numpy's and torch's, on instances of all kinds and every model.
 
-    python benchmarks/parity.py [--count 1000]
+    python benchmarks/parity.py [--count 1000] [--store]
 
 Prints for each shipped model and kind of instance how many seed sets differ and the
-largest difference of Delta at the same seeds. tests/test_parity.py runs a few of them.
+largest difference of Delta at the same seeds; --store keeps that in benchmarks/results.
+tests/test_parity.py runs a few of them. A model of one city borrows its rows elsewhere.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +27,7 @@ from clusterfirst.networks.trainable.inputs import collate
 from clusterfirst.networks.trainable.router import Router, router_of
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import generator, sample_day, sample_world
+from machine import ROOT, facts
 
 SEED = 20261118
 KINDS = ("city", "world", "grid", "coinciding")
@@ -103,17 +106,25 @@ def main() -> None:
     """Print a line per model and kind."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--store", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    rows = []
     for name in shipped():
         for kind in KINDS:
             found = list(each(load_model(name), kind, given.count // len(KINDS)))
-            print(
-                f"{name}, {len(found)} of {kind}: other seeds "
-                f"{sum(one.seeds for one in found)}, largest difference of Delta "
-                f"{max(one.delta for one in found):.1e}",
-                flush=True,
-            )
+            row = {
+                "model": name,
+                "kind": kind,
+                "instances": len(found),
+                "other_seeds": sum(one.seeds for one in found),
+                "delta": float(f"{max(one.delta for one in found):.1e}"),
+            }
+            print(row, flush=True)
+            rows.append(row)
+    if given.store:
+        path = ROOT / "benchmarks" / "results" / "parity.json"
+        path.write_text(json.dumps({**facts(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -44,3 +45,15 @@ def test_every_kind_of_network_answers_alike(
     found = parity.compare(model, router, small_day(customers))
     assert not found.seeds
     assert found.delta <= MOST
+
+
+def test_a_thousand_of_each_model_are_on_record(parity: ModuleType) -> None:
+    """The long comparison was run for every shipped model and kind, and held."""
+    path = ROOT / "benchmarks" / "results" / "parity.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert {row["model"] for row in rows} == set(shipped())
+    for name in shipped():
+        own = [row for row in rows if row["model"] == name]
+        assert {row["kind"] for row in own} == set(parity.KINDS)
+        assert sum(row["instances"] for row in own) >= 1000
+        assert all(row["delta"] <= MOST and not row["other_seeds"] for row in own)
