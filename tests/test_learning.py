@@ -42,6 +42,7 @@ from clusterfirst.networks.trainable.embed import EmbedSettings
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, InputWarning
 from clusterfirst.problem.sampling import sample_city
+from clusterfirst.problem.solution import judge
 from networks import PSI, small_city
 from train_tiny import CONFIG, tiny_pool
 
@@ -210,24 +211,31 @@ def test_a_city_that_changes_meanwhile(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_city_in_degrees_is_learned(tmp_path: Path) -> None:
-    """Great-circle distances go through table, labels, training and judging."""
-    turned = City(
-        small_city().coords * 0.1 + [4.3, 50.8], metric="greatcircle", capacity=25
-    )
-    history = past_days().in_city(turned)
+@pytest.mark.parametrize("kind", ["greatcircle", "matrix"])
+def test_other_distances_are_learned(tmp_path: Path, kind: str) -> None:
+    """Kilometres on the globe, or streets, go through labels, training and judging."""
+    plain = small_city().replace(capacity=25)
+    if kind == "matrix":
+        gaps = np.abs(plain.coords[:, None] - plain.coords[None])
+        city = plain.replace(matrix=gaps.sum(axis=2))
+    else:
+        city = City(plain.coords * 0.1 + [4.3, 50.8], metric=kind, capacity=25)  # type: ignore[arg-type]
+    history = past_days().in_city(city)
     model = learn(history, replace(TINY, hours=1e-6), tmp_path)
     assert model is not None
     assert model.city is not None
-    assert model.city.metric == "greatcircle"
-    (days,) = (tmp_path / "validation").iterdir()
-    for number, held in enumerate(history.days[8:]):
-        view = read_labels(days)[number]
-        whole = turned.day(view.rows[1:], view.demands[1:])
-        assert len(held.rows) in {10, 9}
-        shortest = 2 * float(whole.lengths(0, 1).max())  # in kilometres
-        assert 0 < shortest <= view.cost < 200
-    assert model.provenance["gaps"]["days held back"] >= -1e-9
+    assert model.city.hash == city.hash
+    labels = read_labels(tmp_path / "labels")
+    assert labels.dropped == 0
+    for number in range(len(labels)):
+        day, tours = labels.instance(number), labels.solution(number)
+        assert tours is not None
+        assert day.metric == kind
+        cost = judge(day, tours).cost
+        assert labels[number].cost == pytest.approx(cost)
+        on_the_map = judge(plain.day(day.city_rows[1:], day.demands[1:]), tours).cost  # type: ignore[index]
+        assert cost > 1.1 * on_the_map  # of the unit square
+    assert model.provenance["gaps"]["days held back"] >= -1e-6
 
 
 @pytest.mark.usefixtures("quick")

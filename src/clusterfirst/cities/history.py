@@ -120,7 +120,8 @@ class History:
     @cached_property
     def digest(self) -> str:
         """Hash of all days and of what they are rows of."""
-        digest = hashlib.sha256(self.city.hash_of().encode())
+        places = self.city.hash_of() + self.city.matrix_hash
+        digest = hashlib.sha256(places.encode())
         for day in self.days:
             digest.update(f"{day.date} {day.digest};".encode())
         return digest.hexdigest()[:24]

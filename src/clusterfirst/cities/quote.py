@@ -217,13 +217,7 @@ class Quoter:
     @cached_property
     def _everywhere(self) -> Instance:
         """The whole city, which knows the distance between any two rows."""
-        return Instance(
-            np.zeros(len(self.city.coords)),
-            1.0,
-            coords=self.city.coords,
-            metric=self.city.metric,
-            rounding=self.today.rounding,
-        )
+        return self.city.everywhere(self.today.rounding)
 
     @cached_property
     def _paths(self) -> _Paths:
@@ -358,14 +352,8 @@ def _saving(day: Instance, routes: Iterable[Sequence[int]], customer: int) -> fl
 def _without(day: Instance, plan: Plan, customer: int) -> tuple[Instance, Plan]:
     """The same day and plan without one of its customers."""
     assert day.city_rows is not None
-    assert day.coords is not None
     keep = np.delete(np.arange(day.num_customers + 1), customer)
-    smaller = day.replace(
-        demands=day.demands[keep],
-        coords=day.coords[keep],
-        ids=tuple(day.ids[i] for i in keep.tolist()),
-        city_rows=day.city_rows[keep],
-    )
+    smaller = day.part(keep)
     routes = [
         [c - (c > customer) for c in route if c != customer] for route in plan.routes
     ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from clusterfirst.cities.quote import NEW_VEHICLE, Expected, Insertion, Quoter
 from clusterfirst.files.picture import FAINT, INK, PALETTE, draw_map, route_looks
+from clusterfirst.problem.instance import Instance, Metric
 from clusterfirst.problem.solution import Solution
 
 if TYPE_CHECKING:
@@ -113,9 +114,8 @@ def _draw_today(axes: Axes, quoter: Quoter, found: Quote) -> None:
     assert day.coords is not None
     with_order = np.vstack([day.coords, quoter.city.coords[found.row]])
     demands = np.append(day.demands, 0)
-    plane = day.replace(
-        demands=demands, coords=with_order, ids=(), city_rows=None, city_hash=""
-    ).plane
+    metric: Metric = "greatcircle" if day.degrees else "euclidean"
+    plane = Instance(demands, day.capacity, coords=with_order, metric=metric).plane
     draw_map(axes, plane[:-1], solution, route_looks(plane[:-1], solution))
     axes.plot(*plane[-1], marker="*", color=PALETTE[1], markersize=15, mec=INK)
     axes.set_title(f"{found.name}, demand {found.demand:g}", color=INK, loc="left")

@@ -178,11 +178,7 @@ def _apart(day: Instance, area: IntArray) -> list[Plan]:
     for customers in members(area):
         if not customers:
             continue
-        rows = [0, *customers]
-        assert day.coords is not None
-        part = Instance(
-            day.demands[rows], day.capacity, coords=day.coords[rows], metric=day.metric
-        )
+        part = day.part(np.array([0, *customers]))
         found.append(quick_plan(part, 0, EFFORT))
     return found
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clusterfirst.cities.day_law import Wish
     from clusterfirst.cities.history import History
     from clusterfirst.problem.city import City
-    from clusterfirst.problem.instance import Instance
+    from clusterfirst.problem.instance import FloatArray, Instance
 
 FORMATS = ("json", "vrp")
 PORTRAITS = (".png", ".svg", ".csv")  # of the past days
@@ -72,16 +72,43 @@ def init_city(
     ],
     depot: Annotated[str, typer.Option(help="The id of the depot in that table.")],
     out: CityOut,
+    matrix: options.Matrix = None,
+    matrix_ids: options.MatrixIds = None,
     name: Name = "",
     capacity: options.Capacity = None,
     vehicles: options.Vehicles = None,
     overwrite: options.Overwrite = False,
 ) -> int:
-    """Make a city of your own locations; capacity and fleet become its defaults."""
+    """Make a city of your own locations; capacity and fleet become its defaults.
+
+    With --matrix the distances of its days are those of the streets: the same there and
+    back, for at most 5,000 rows. The networks and the maps go by the coordinates.
+    """
     from clusterfirst.files import read_locations
 
-    _claim(out, [locations], overwrite)
-    return _store(read_locations(locations, depot), out, name, capacity, vehicles)
+    tables = [path for path in (matrix, matrix_ids) if path is not None]
+    _claim(out, [locations, *tables], overwrite)
+    city = read_locations(locations, depot)
+    if matrix is not None:
+        city = city.replace(matrix=_street_distances(city, matrix, matrix_ids))
+    elif matrix_ids is not None:
+        _refuse("a city without --matrix", **{"matrix-ids": matrix_ids})
+    return _store(city, out, name, capacity, vehicles)
+
+
+def _street_distances(city: City, matrix: Path, ids: Path | None) -> FloatArray:
+    """The distances between all locations of a city, in its order."""
+    from clusterfirst.files.matrices import read_matrices
+    from clusterfirst.files.source import named
+
+    found = read_matrices(matrix, ids)
+    with named(matrix):
+        distances, _ = found.of_day(city.everywhere(), None)
+        if distances is None:
+            rule = "this file has durations only; distances are needed"
+            raise InputError(Problem("E111", "--matrix", "no distances", rule))
+        city.replace(matrix=distances)  # what is wrong with it is said of this file
+    return distances
 
 
 @city_app.command("show")
@@ -108,7 +135,7 @@ def show_city(
         "name": city.name,
         "locations": city.num_locations,
         "depot": city.ids[0],
-        "metric": city.metric,
+        "metric": city.metric if city.matrix is None else "matrix",
         "from": low,
         "to": high,
         "capacity": city.capacity,
@@ -250,7 +277,7 @@ def _claim(out: Path, inputs: list[Path], overwrite: bool) -> None:
     from clusterfirst.files.outputs import Outputs
 
     outputs = Outputs(inputs, overwrite)
-    for name in ("locations.csv", "city.json"):
+    for name in ("locations.csv", "city.json", "distances.npy"):
         outputs.inside(out, name)
 
 

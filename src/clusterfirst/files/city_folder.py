@@ -2,18 +2,23 @@
 
 `city.json` holds the depot's id, the defaults of a day and the hash of the
 coordinates, which is checked on reading: models and days remember it, and an
-edited table would silently be another city. A city that has grown keeps the hash of
+edited table would silently be another city. `distances.npy` is there if the city has
+a matrix, whose hash is checked, too. A city that has grown keeps the hash of
 its founding rows; how many they are (`founded`), and rows and hash of the whole table
 (`grown`), stand beside it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 from pathlib import Path
 from typing import Any
 
-from clusterfirst.files.atomic import make_folder, write_text
+import numpy as np
+
+from clusterfirst.files.atomic import make_folder, write_bytes, write_text
 from clusterfirst.files.csv_files import (
     Places,
     format_locations,
@@ -28,20 +33,24 @@ from clusterfirst.files.source import (
     Limits,
     check_title,
     named,
+    read_bytes,
     read_text,
     warn,
 )
 from clusterfirst.files.strict_json import Checker, format_json, parse_json
 from clusterfirst.files.tables import table_text
 from clusterfirst.files.vrplib_writing import plain_text
-from clusterfirst.problem.city import City
+from clusterfirst.problem.city import MATRIX_ROWS, City
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray
 
 FORMAT = "clusterfirst-city"
 VERSION = 1
 KEYS = {"format", "version", "name", "depot", "metric", "capacity", "vehicles", "hash"}
+KEYS |= {"grown", "matrix"}
+MATRIX = "distances.npy"
 GROWN = {"founded", "rows", "table"}  # rows under `hash`; rows and hash of all
+MAX_MATRIX = 8 * MATRIX_ROWS**2 + 1000  # bytes
 BUNDLED = Path(__file__).parent.parent / "data" / "city"
 BUNDLED_ORDERS = BUNDLED / "orders.csv"
 
@@ -56,7 +65,7 @@ def read_city(folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -
             raise InputError(Problem("E102", "city", str(folder), rule))
     with named(place / "city.json"):
         text = read_text(place / "city.json", limits)
-        document = check.mapping(parse_json(text), "the document", KEYS | {"grown"})
+        document = check.mapping(parse_json(text), "the document", KEYS)
         check.header(document, FORMAT, VERSION)
         depot = check.text(document.get("depot"), "depot")
         name = check.text(document.get("name", ""), "name")
@@ -65,6 +74,8 @@ def read_city(folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -
         capacity = None if capacity is None else check.exact(capacity, "capacity")
         vehicles = None if vehicles is None else check.whole(vehicles, "vehicles")
         grown = _grown(document.get("grown"), check)
+        streets = document.get("matrix")
+        streets = "" if streets is None else check.text(streets, "matrix")
         check.stop_if_wrong()
         check_title(name, "name")
     places = _read_table(place / "locations.csv", depot, limits)
@@ -88,9 +99,31 @@ def read_city(folder: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -
             hint = "if the change is meant, run `clusterfirst city init` again"
             got = stored[:12] + "..."
             raise InputError(Problem("E408", "hash", got, rule, hint))
+    if streets:
+        city = city.replace(matrix=_read_matrix(place / MATRIX, streets))
     if rows < size:
         _warn_of_strange_rows(place, size - rows)
     return city
+
+
+def _read_matrix(path: Path, wanted: str) -> FloatArray:
+    """The distances of a city folder; they must match their hash."""
+    with named(path):
+        try:
+            data = read_bytes(path, MAX_MATRIX)
+            found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+            whole = found.dtype == np.float64 and found.ndim == 2
+        except (ValueError, EOFError) as error:
+            if isinstance(error, InputError):
+                raise
+            whole = False
+        if not whole or hashlib.sha256(found.tobytes()).hexdigest() != wanted:
+            rule = "these are not the distances that city.json knows"
+            hint = "if the change is meant, run `clusterfirst city init` again"
+            got = wanted[:12] + "..."
+            raise InputError(Problem("E408", "matrix", got, rule, hint))
+        distances: FloatArray = found
+        return distances
 
 
 def _grown(value: Any, check: Checker) -> tuple[int, int, str] | None:
@@ -147,6 +180,10 @@ def write_city(folder: str | os.PathLike[str], city: City) -> None:
     Outputs().resumed(place, FILES, ours=True)
     text = _document(city)
     write_text(place / "locations.csv", format_locations(city))
+    if city.matrix is not None:
+        buffer = io.BytesIO()
+        np.save(buffer, np.ascontiguousarray(city.matrix + 0.0, dtype="<f8"))
+        write_bytes(place / MATRIX, buffer.getvalue())
     write_text(place / "city.json", text)
 
 
@@ -161,6 +198,8 @@ def _document(city: City) -> str:
         "vehicles": city.vehicles,
         "hash": city.hash,
     }
+    if city.matrix is not None:
+        document["matrix"] = city.matrix_hash
     if city.founded is not None:
         document["grown"] = {
             "founded": city.founded,

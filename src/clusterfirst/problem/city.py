@@ -1,7 +1,9 @@
 """A city: the fixed locations a team serves, of which each day uses a few.
 
 On disk a city is a folder with `city.json` (depot, metric, default capacity and
-fleet, hash) and `locations.csv`; its hash is what models remember. A city may grow:
+fleet, hash) and `locations.csv`; its hash is what models remember. With a matrix of
+street distances (`distances.npy`) its days have those: rows of a day are a slice of
+it, and coordinates serve the networks and the maps. A city may grow:
 new locations come after the others, so that rows keep their numbers, and the hash
 stays that of the rows it was founded with. Its extent tells people that it is theirs.
 """
@@ -12,10 +14,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from clusterfirst.problem.distances import great_circle
+from clusterfirst.problem.checks import checked_matrix, stop_if_wrong
+from clusterfirst.problem.distances import Rounding, great_circle
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray, Metric
 
@@ -26,7 +30,8 @@ class City:
 
     `capacity` and `vehicles` are the defaults for a day in this city; `founded` is the
     number of rows that `hash` covers, None for all of them. `columns` is what else the
-    table of locations says: an address, a phone number.
+    table of locations says: an address, a phone number. `matrix` holds the distances
+    between all rows where they are not those of `metric`, as long back as there.
     """
 
     coords: FloatArray  # (|X| + 1, 2); x, y or lon, lat
@@ -37,6 +42,7 @@ class City:
     vehicles: int | None = None
     founded: int | None = None
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    matrix: FloatArray | None = None
 
     def __post_init__(self) -> None:
         # An instance with every location once checks exactly what a city must be.
@@ -51,6 +57,8 @@ class City:
         assert whole.coords is not None
         object.__setattr__(self, "coords", whole.coords)
         object.__setattr__(self, "ids", whole.ids)
+        if self.matrix is not None:
+            object.__setattr__(self, "matrix", _street_distances(self.matrix, whole))
 
     @property
     def num_locations(self) -> int:
@@ -73,6 +81,33 @@ class City:
         digest.update(places.tobytes())
         return digest.hexdigest()
 
+    @cached_property
+    def matrix_hash(self) -> str:
+        """SHA-256 of the matrix; empty where distances follow from places."""
+        if self.matrix is None:
+            return ""
+        numbers = np.ascontiguousarray(self.matrix + 0.0, dtype="<f8")
+        return hashlib.sha256(numbers.data).hexdigest()
+
+    def everywhere(self, rounding: Rounding = "none") -> Instance:
+        """Every location once, without demand: what distances can be asked of."""
+        return Instance(
+            np.zeros(len(self.coords)),
+            1.0,
+            coords=self.coords,
+            ids=self.ids,
+            rounding=rounding,
+            **self._between(None),
+        )
+
+    def _between(self, rows: IntArray | None) -> dict[str, Any]:
+        """What tells a day the distances between some rows, or all."""
+        if self.matrix is None:
+            return {"metric": self.metric}
+        some = self.matrix if rows is None else self.matrix[np.ix_(rows, rows)]
+        degrees = self.metric == "greatcircle"
+        return {"metric": "matrix", "matrix": some, "degrees": degrees}
+
     def grown(
         self,
         coords: FloatArray,
@@ -80,6 +115,10 @@ class City:
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> City:
         """Return the same city with further locations after those it has."""
+        if self.matrix is not None:
+            rule = "its matrix has no distances to them"
+            hint = "`clusterfirst city init` with a larger --matrix makes a new city"
+            raise InputError(Problem("E409", "locations", "new ones", rule, hint))
         new, old = columns or {}, self.columns
         return self.replace(
             coords=np.vstack([self.coords, np.reshape(coords, (-1, 2))]),
@@ -118,7 +157,6 @@ class City:
             demands=np.concatenate([[0], np.asarray(demands)]),
             capacity=capacity,
             coords=self.coords[rows],
-            metric=self.metric,
             vehicles=self.vehicles if vehicles is None else vehicles,
             name=name,
             ids=tuple(self.ids[row] for row in rows.tolist()),
@@ -128,11 +166,36 @@ class City:
                 name: tuple(cells[row] for row in rows.tolist())
                 for name, cells in self.columns.items()
             },
+            **self._between(rows),
         )
 
     def replace(self, **changes: object) -> City:
         """Return a copy with some fields changed."""
         return replace(self, **changes)  # type: ignore[arg-type]  # checked at birth
+
+
+MATRIX_ROWS = 5000  # 200 MB of distances
+
+
+def _street_distances(given: FloatArray, whole: Instance) -> FloatArray:
+    """The matrix of a city, checked."""
+    size = len(whole.demands)
+    if size > MATRIX_ROWS:
+        rule = f"a city with a matrix has at most {MATRIX_ROWS} rows, the depot too"
+        raise InputError(Problem("E401", "matrix", f"{size} rows", rule))
+    problems: list[Problem] = []
+    matrix = checked_matrix(given, size - 1, problems)
+    stop_if_wrong(problems)
+    one_way = np.argwhere(matrix != matrix.T)
+    if len(one_way):
+        i, j = one_way[0].tolist()
+        where = f"from {whole.ids[i]} to {whole.ids[j]}"
+        rule = f"{matrix[j, i]:g} back: a city's matrix is as long back as there"
+        hint = "one-way streets go with each day: `solve --matrix`"
+        got = f"{matrix[i, j]:g}"
+        raise InputError(Problem("E142", where, got, rule, hint))
+    matrix.setflags(write=False)
+    return matrix
 
 
 MORE_COMPACT = 20  # times nearer with lat and lon exchanged: they were

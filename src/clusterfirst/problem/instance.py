@@ -263,6 +263,17 @@ class Instance:
         """Return a copy with some fields changed and everything checked again."""
         return replace(self, **changes)
 
+    def part(self, rows: IntArray) -> Instance:
+        """Return a plain day of some rows, the depot first among them."""
+        return self.replace(
+            demands=self.demands[rows],
+            coords=None if self.coords is None else self.coords[rows],
+            matrix=None if self.matrix is None else self.matrix[np.ix_(rows, rows)],
+            ids=tuple(self.ids[row] for row in rows.tolist()),
+            city_rows=None if self.city_rows is None else self.city_rows[rows],
+            columns={},
+        )
+
     @property
     def alone(self) -> Alone:
         """What serving each order by itself takes."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from clusterfirst.learning.labels.sources import Source
 from clusterfirst.problem.errors import InputWarning
-from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.problem.instance import FloatArray, IntArray
 
 CHUNK = 4096  # labels checked at a time, which bounds the memory
 
@@ -131,13 +131,7 @@ def _tour_costs(
 
     def lengths(a: IntArray, b: IntArray) -> FloatArray:
         if source.city is not None:
-            city = source.city
-            everywhere = Instance(
-                demands=np.zeros(len(city.coords)),
-                capacity=1,
-                coords=city.coords,
-                metric=city.metric,
-            )
+            everywhere = source.city.everywhere()
             return everywhere.lengths(group.rows[lines, a], group.rows[lines, b])
         gap = group.coords[lines, a] - group.coords[lines, b]
         # The world and the public sets are Euclidean, without rounding.

@@ -70,6 +70,8 @@ class Source:
                 "metric": self.city.metric,
                 "capacity": self.capacity,
             }
+            if self.city.matrix is not None:
+                known["matrix"] = self.city.matrix_hash
         if self.kind == "uniform" and self.capacity != PAPER_CAPACITY:
             known["capacity"] = self.capacity  # sets from before know the paper's only
         if self.kind == "city":
