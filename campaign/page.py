@@ -94,8 +94,8 @@ def _section(name: str, record: dict[str, Any]) -> list[str]:
     for one in record.get("repeated", []):
         lines += [
             "",
-            f"The first {one['cases']:,} once more at `{one['commit']}` "
-            f"({one['date']}): {_counts(one['counts'], {})}.",
+            f"{one['cases']:,} of the first {one['to']:,} once more at "
+            f"`{one['commit']}` ({one['date']}): {_counts(one['counts'], {})}.",
         ]
     if record["values"]:
         lines += [

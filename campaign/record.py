@@ -69,6 +69,7 @@ class Promise:
     unit: str = "cases"
     seconds: float = 60.0  # of CPU, or ten times that by the clock: then a case hangs
     prepare: Callable[[], object] | None = None  # compile and load, before any is timed
+    kind: Callable[[int], str] = lambda number: ""  # of a case, for --only
 
 
 def main(promise: Promise, arguments: list[str] | None = None) -> int:
@@ -80,6 +81,7 @@ def main(promise: Promise, arguments: list[str] | None = None) -> int:
         "--again", action="store_true", help="run the failed ones again"
     )
     parser.add_argument("--repeat", type=int, help="run the first so many once more")
+    parser.add_argument("--only", default="", help="of these the kinds with this word")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
     faulthandler.register(signal.SIGUSR1)  # where is it? kill -USR1
@@ -103,7 +105,8 @@ def _numbers(
     if given.again:
         return sorted({failure["case"] for failure in record["failures"]})
     if given.repeat:
-        return list(range(min(given.repeat, record["done"])))
+        first = range(min(given.repeat, record["done"]))
+        return [number for number in first if given.only in promise.kind(number)]
     rest = max(0, promise.full - record["done"])
     count = rest if given.count is None else given.count
     return list(range(record["done"], record["done"] + count))
@@ -130,7 +133,8 @@ def _run(
     piece = _new_slice(record["done"])
     if mode == "repeat" and numbers:
         record["repeated"].append(
-            {"cases": 0, "counts": {}, "commit": commit(), "date": piece["date"]}
+            {"cases": 0, "to": 0, "counts": {}}
+            | {"commit": commit(), "date": piece["date"]}
         )
     for place, number in enumerate(numbers):
         late = seconds is not None and time.monotonic() - start > seconds
@@ -157,6 +161,7 @@ def _take(record: dict[str, Any], number: int, notes: Notes, mode: str) -> None:
         record["again"].append({"case": number} | facts)
     if mode == "repeat":
         record["repeated"][-1]["cases"] += 1
+        record["repeated"][-1]["to"] = number + 1
         _add(record["repeated"][-1]["counts"], counts, 1)
         counts = {}
     if mode == "on":

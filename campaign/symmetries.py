@@ -95,10 +95,14 @@ def moved(day: Instance, how: str, rng: random.Random) -> tuple[Instance, np.nda
     return day.replace(coords=points), names
 
 
+def kind(number: int) -> str:
+    """The decoding of a case."""
+    return list(DECODINGS)[number % PER_DAY // len(WAYS)]
+
+
 def one(number: int, notes: Notes) -> None:
     """One day, one decoding, one other way to write it."""
-    index, place = divmod(number, PER_DAY)
-    decoding, how = list(DECODINGS)[place // len(WAYS)], WAYS[place % len(WAYS)]
+    index, decoding, how = number // PER_DAY, kind(number), WAYS[number % len(WAYS)]
     model, assign = DECODINGS[decoding]
     rng = random.Random(f"symmetries {number}")
     day, expected = first(decoding, index)
@@ -117,6 +121,7 @@ PROMISE = Promise(
     full=200 * PER_DAY,
     case=one,
     unit="days in another way (200 of each)",
+    kind=kind,
     seconds=300.0,  # HiGHS needs a minute or two for some partitions
 )
 

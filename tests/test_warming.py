@@ -87,7 +87,7 @@ def test_ctrl_c_ends_compilation_at_once(how: str, tmp_path: Path) -> None:
     start = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     _, words = process.communicate(timeout=60)
-    assert time.monotonic() - start < 10  # 2 s on a machine that is not busy
+    assert time.monotonic() - start < 5  # 1 s with a fifth of a core (log/)
     assert process.returncode == 130
     assert "interrupted" in words
     assert "Traceback" not in words
