@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
-from clusterfirst.files import bundled_city
+from clusterfirst.cli import main
+from clusterfirst.files import bundled_city, write_city
+from clusterfirst.networks.model_folder import save_model
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_day
 from clusterfirst.solving.first_method import (
@@ -17,8 +23,10 @@ from clusterfirst.solving.first_method import (
     with_method,
 )
 from clusterfirst.solving.options import SolveOptions
+from clusterfirst.solving.result import Result
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.schedule import PolishSettings
+from networks import PSI, small_city, small_model
 
 SETTINGS = PolishSettings()
 
@@ -92,3 +100,46 @@ def test_the_search_begins_cooler_where_the_network_is_right() -> None:
     assert first_temperature(short, "neural", SETTINGS) < SETTINGS.hot
     for instance, method in ((short, "savings"), (long, "neural"), (long, "savings")):
         assert first_temperature(instance, method, SETTINGS) == SETTINGS.hot
+
+
+def test_what_a_city_has_learned_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`solve --city` begins with the model that `learn` left in the city's folder."""
+    city = tmp_path / "city"
+    write_city(city, small_city())
+    orders = tmp_path / "orders.csv"
+    rows = [f"{name},3" for name in small_city().ids[1:60]]
+    orders.write_text("id,demand\n" + "\n".join(rows) + "\n")
+    given: list[SolveOptions] = []
+
+    def watched(instance: Instance, options: SolveOptions, **more: Any) -> Result:
+        given.append(options)
+        return solve(instance, options, **more)
+
+    monkeypatch.setattr("clusterfirst.solving.solver.solve", watched)
+    words = ["solve", str(orders), "--city", str(city), "--capacity", "40", "--json"]
+    words += ["--time-limit", "0.5"]
+    assert main(words) == 0
+    save_model(city / "learned" / "model", small_model("own", PSI), "")
+    assert main(words) == 0
+    assert main([*words, "--method", "neural"]) == 0
+    assert main([*words, "--model", "general"]) == 0
+    assert main([*words, "--method", "savings"]) == 0
+    own = str(city / "learned" / "model")
+    assert [o.model for o in given] == [None, own, own, "general", None]
+    assert [o.method for o in given] == ["auto", "auto", "neural", "neural", "savings"]
+
+
+def test_a_model_that_does_not_know_the_place_is_not_asked(tmp_path: Path) -> None:
+    """Where a city's model refuses, the answer begins with savings and says why."""
+    save_model(tmp_path / "own", small_model("own", PSI), "")
+    options = SolveOptions(model=str(tmp_path / "own"))
+    found, why_not = with_method(day(100), options)
+    assert found.method == "savings"
+    assert "not started from the network: E405" in why_not
+    borrowing = replace(options, new_locations="nearest")
+    assert with_method(day(100), borrowing) == (
+        replace(borrowing, method="neural"),
+        "",
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands.console import ProgressLine, emit, leave_progress, say
-from clusterfirst.commands.reading import open_city, open_history
+from clusterfirst.commands.reading import open_city, open_history, place_to_learn
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -171,8 +171,12 @@ def train(
 def learn(
     city: CityName,
     out: Annotated[
-        Path, typer.Option(help="Folder for all stages; run again to resume.")
-    ],
+        Path | None,
+        typer.Option(
+            help="Folder for all stages; run again to resume. By default CITY/learned, "
+            "whose model `solve --city` begins with."
+        ),
+    ] = None,
     hours: Annotated[float, typer.Option(help="Total time for all stages.")] = 3.0,
     customers: Annotated[
         int, typer.Option(help="Customers of a usual day, if there are no past days.")
@@ -199,6 +203,7 @@ def learn(
     from clusterfirst.learning.training.learning import Listener
     from clusterfirst.learning.training.learning import learn as run
 
+    out = place_to_learn(city) if out is None else out
     workers = cores if workers is None else workers
     settings = LearnSettings(hours, customers, workers, validate, processes=cores)
     show = ProgressLine(LINE_SECONDS)

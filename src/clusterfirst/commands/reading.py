@@ -33,6 +33,22 @@ def open_city(name: str) -> City:
     return bundled_city() if name == BUNDLED else read_city(name)
 
 
+def place_to_learn(name: str) -> Path:
+    """Return the folder in a city's own for what `learn` makes."""
+    if name == BUNDLED:
+        rule = "the bundled city has no folder of its own; name one"
+        raise InputError(Problem("E404", "--out", rule=rule))
+    return Path(name) / "learned"
+
+
+def learned_model(name: str | None) -> str | None:
+    """Return the model that a city has learned, if it has."""
+    if name is None or name == BUNDLED:
+        return None
+    found = place_to_learn(name) / "model"
+    return str(found) if (found / "manifest.json").is_file() else None
+
+
 def open_history(name: str) -> History:
     """Return a city with its past days; the bundled one has none."""
     from clusterfirst.cities.history import History, read_history

@@ -21,6 +21,7 @@ from clusterfirst.commands.reading import (
     expand,
     folders_read,
     is_set,
+    learned_model,
     with_reader,
 )
 from clusterfirst.commands.territories import refuse_familiar, solve_familiar
@@ -147,12 +148,13 @@ def solve(
 
     refuse_contradictions(model, method, as_json and json_lines)
     cluster = require_engine(engine) == "ray"
+    own = learned_model(reader.city_name) if method in (None, "neural") else None
     given: dict[str, Any] = {
         "method": "neural" if model is not None else method,
-        "model": model,
+        "model": model or own,
         "seed_sets": seed_sets,
         "recentre": recentre,
-        "new_locations": new_locations,
+        "new_locations": new_locations or (None if model or not own else "nearest"),
         "polish": polish,
         "assign": assign,
         "fleet": fleet,
@@ -165,7 +167,7 @@ def solve(
     sources = expand(files)
     read = [path for path in (*sources, warm_start, keep) if path is not None]
     outputs = Outputs(
-        [*read, *reader.files.paths, *folders_read(reader.city_name, model)],
+        [*read, *reader.files.paths, *folders_read(reader.city_name, model or own)],
         overwrite or resume,
     )
     answers = Answers(out or [], outputs, as_json, json_lines, len(sources) > 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import Instance
 from clusterfirst.solving.options import AUTO, SolveOptions
 from clusterfirst.stages.search.schedule import PolishSettings
@@ -41,7 +42,7 @@ def with_method(instance: Instance, options: SolveOptions) -> tuple[SolveOptions
     limit = options.time_limit or default_time_limit(n)
     one = _seconds(NETWORK_SECONDS, n)
     if one <= ONE_DECODING * limit:
-        why_not = _unknown(instance)
+        why_not = _unknown(instance, options)
         if not why_not:
             chosen = replace(options, method="neural")
             if 2 * one > START_SHARE * limit:  # no time for a second decoding
@@ -79,14 +80,19 @@ def _seconds(law: tuple[float, float], customers: int) -> float:
     return least + each * customers
 
 
-def _unknown(instance: Instance) -> str:
+def _unknown(instance: Instance, options: SolveOptions) -> str:
     """Why the network should not be asked, or nothing."""
     from clusterfirst.networks.model_folder import load_model
     from clusterfirst.networks.neural import DEFAULT_MODEL
 
     if instance.coords is None:
         return "not started from the network: it needs coordinates"
-    strange = load_model(DEFAULT_MODEL).strange(instance)
+    model = load_model(options.model or DEFAULT_MODEL)
+    try:
+        model.rows_of(instance, borrow=options.new_locations == "nearest")
+    except InputError as error:
+        return f"not started from the network: {error.problems[0]}"
+    strange = model.strange(instance)
     strange.pop("customers", None)  # measured beyond what was trained on
     found = "; ".join(strange.values())
     return f"not started from the network: {found}" if found else ""
