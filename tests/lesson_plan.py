@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
-from clusterfirst.problem.errors import Problem
+from clusterfirst.files.lock import locked
+from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.solving.child import pipe_to_parent
 
 LONG, CRASH, FAIL = 3.0, 4.0, 5.0  # hours
@@ -17,6 +18,12 @@ def main() -> None:
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
     history, hours, out = pipe.recv()
+    try:
+        with locked(out):
+            pass
+    except InputError as error:  # as the real one fails, without torch
+        pipe.send(("failed", list(error.problems)))
+        return
     times = out / "times"
     with times.open("a") as file:
         file.write("x")

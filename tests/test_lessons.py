@@ -16,6 +16,7 @@ pytest.importorskip("hygese")
 from fastapi.testclient import TestClient
 
 import lesson_plan
+from clusterfirst.files.lock import locked
 from clusterfirst.service import lessons
 from clusterfirst.service.app import create_app
 from clusterfirst.service.settings import ServiceSettings
@@ -44,7 +45,7 @@ def city(client: httpx.Client) -> str:
 def until(
     client: httpx.Client, where: str, status: str, stage: str = ""
 ) -> dict[str, str]:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while True:
         found: dict[str, str] = client.get(where).json()
         if found["status"] == status and found["stage"].startswith(stage):
@@ -60,7 +61,11 @@ def test_a_lesson_tells_how_it_goes_and_gives_a_model(client: TestClient) -> Non
     assert client.get(where).status_code == 404
     asked = client.post(where, json={"hours": 1})
     assert (asked.status_code, asked.headers["location"]) == (202, where)
+    key = {"Idempotency-Key": "the only lesson"}
+    again = client.post(where, json={"hours": 1}, headers=key)
+    assert again.status_code == 202
     found = until(client, where, "done")
+    assert client.post(where, json={"hours": 1}, headers=key).json() == found
     assert found["stage"] == "1/4 pre-training 2 locations"
     assert "held back" in found["line"]
     models = client.get(f"/v1/cities/{home}/models").json()["models"]
@@ -118,9 +123,27 @@ def test_wrong_lessons_are_refused(client: TestClient) -> None:
     """Unknown cities, hours out of range, models that nobody has learned."""
     assert client.post("/v1/cities/none/learn", json={}).status_code == 404
     where = f"/v1/cities/{city(client)}/learn"
-    for hours in (0, -1, 1000):
-        assert client.post(where, json={"hours": hours}).json()["code"] == "E404"
+    for hours, code in ((0, "E404"), (-1, "E404"), (1000, "E513")):
+        assert client.post(where, json={"hours": hours}).json()["code"] == code
     square = client.get("/v1/demo-data").json()
     for model in ("city:none", "city:../../x", "/etc"):
         body = {**square, "options": {"model": model}}
         assert client.post("/v1/plans", json=body).json()["code"] == "E403"
+
+
+def test_no_failure_tells_where_the_data_are(
+    client: TestClient, settings: ServiceSettings
+) -> None:
+    """A folder that is taken, or no folder at all: said without its path."""
+    held, blocked = city(client), city(client)
+    settings.learned.mkdir()
+    (settings.learned / blocked).write_text("not a folder")
+    with locked(settings.learned / held):
+        for home, code in ((held, "E723"), (blocked, "E731")):
+            where = f"/v1/cities/{home}/learn"
+            assert client.post(where, json={"hours": 1}).status_code == 202
+            until(client, where, "failed")
+            text = client.get(where).text
+            assert code in text
+            assert str(settings.data.parent) not in text
+            assert "learned/" not in text

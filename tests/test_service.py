@@ -8,8 +8,9 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -23,8 +24,9 @@ from clusterfirst.files.solutions import solution_of
 from clusterfirst.files.source import DEFAULT_LIMITS
 from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.solution import judge
-from clusterfirst.service import schemas
-from clusterfirst.solving.solver import SolveOptions, solve
+from clusterfirst.service import schemas, worker
+from clusterfirst.solving.solver import SolveOptions
+from clusterfirst.stages.routes import Routes
 from services import Service, random_day, running
 
 Plan = dict[str, Any]
@@ -121,23 +123,35 @@ def test_events_tell_every_improvement_and_the_end(client: httpx.Client) -> None
 
 
 def test_the_history_has_every_improvement(client: httpx.Client) -> None:
-    """By counts the search is the same here: so are all costs that it went through."""
-    options = {"iterations": 4000, "seed": 3}
+    """A worker reports all that its search found, events all that it reported."""
     seen: list[float] = []
+    sent: list[Any] = []
+
+    class Watched(worker.Search):
+        def better(self, cost: float, routes: Routes) -> None:
+            seen.append(cost)
+            super().better(cost, routes)
+
+    class Pipe:
+        send = sent.append
+
+    search = Watched(cast(Connection, Pipe()))
     instance = instance_of(random_day(150), DEFAULT_LIMITS)
-    wanted = SolveOptions(**options, threads=1, time_limit=60.0)
-    solve(instance, wanted, on_improvement=lambda cost, _: seen.append(cost))
-    plan = ask(client, {"instance": random_day(150), "options": options}, wait=0)
-    told: list[dict[str, float]] = []
+    search.run(worker.Task(instance, SolveOptions(iterations=4000, threads=1)))
+    search.report()
+    assert len(seen) > 3
+    assert len(sent) < len(seen)  # it does not report more often than anybody looks
+    told = [cost for _, points, _ in sent for _, cost, _ in points]
+    assert told == seen
+    plan = ask(client, {"instance": random_day(150)}, wait=0)
+    points: list[dict[str, float]] = []
     with client.stream("GET", f"/v1/plans/{plan['id']}/events") as stream:
         for line in stream.iter_lines():
             if line.startswith("data: "):
                 last = json.loads(line.removeprefix("data: "))
-                told += last.get("points", [])
-    costs = [point["cost"] for point in last["history"]]
-    assert len(seen) > 3
-    assert costs[: len(seen)] == pytest.approx(seen)
-    assert told == last["history"][: len(told)]
+                points += last.get("points", [])
+    assert points
+    assert points == last["history"][: len(points)]
 
 
 def test_delete_returns_the_best_so_far(client: httpx.Client) -> None:
@@ -312,6 +326,74 @@ def test_validate_names_every_line(client: httpx.Client) -> None:
     assert fine["least_vehicles"] == 2
 
 
+def problems_of(client: httpx.Client, where: str, **body: Any) -> set[tuple[str, str]]:
+    """Codes and places of what POST /validate finds wrong."""
+    answer = client.post(where, **body)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert not found["valid"]
+    return {(p["code"], p["where"]) for p in found["problems"]}
+
+
+def test_validate_finds_everything_in_json(client: httpx.Client) -> None:
+    """Types, figures, unknown keys and options at once; one word for one mistake."""
+    day = random_day(4)
+    first, second, third, fourth = day["customers"]
+    first["demand"], second["lat"], third["typo"] = -2, "north", 1
+    fourth["id"] = first["id"]
+    body = {
+        "instance": {**day, "capacity": 0, "vehicles": -1},
+        "options": {"seed": -1, "time_limit": "long", "speed": 3},
+        "extra": 1,
+    }
+    assert problems_of(client, "/v1/validate", json=body) == {
+        ("E307", "key in the body"),
+        ("E307", "key in options"),
+        ("E306", "options.time_limit"),
+        ("E404", "seed"),
+        ("E123", "capacity"),
+        ("E404", "vehicles"),
+        ("E133", f"demand of {first['id']}"),
+        ("E306", "customers[1].lat"),
+        ("E307", "key in customers[2]"),
+        ("E308", "customers[3].id"),
+    }
+    wrong = {"depot": [], "customers": [7, day["customers"][0]], "capacity": "much"}
+    assert problems_of(client, "/v1/validate", json={"instance": wrong}) == {
+        ("E306", "depot"),
+        ("E306", "customers[0]"),
+        ("E306", "capacity"),
+        ("E133", f"demand of {first['id']}"),
+    }
+
+
+def test_validate_finds_everything_around_a_table(client: httpx.Client) -> None:
+    """Figures and options of the query beside the lines; orders of a city too."""
+    table = "id,lat,lon,demand\ndepot,51,3.7,0\na,51.1,3.7,x\n"
+    where = "/v1/validate?capacity=much&vehicles=-1&seed=-1&time_limit=61"
+    csv = {"content": table, "headers": {"Content-Type": "text/csv"}}
+    assert problems_of(client, where, **csv) == {
+        ("E306", "capacity"),
+        ("E306", "vehicles"),
+        ("E404", "seed"),
+        ("E513", "options.time_limit"),
+        ("E313", "line 3 demand"),
+    }
+    assert problems_of(client, "/v1/validate", **csv) == {
+        ("E122", "capacity"),
+        ("E313", "line 3 demand"),
+    }
+    orders = [{"id": "4", "demand": "x"}, {"id": "none", "demand": 1}]
+    body = {"city": "bundled", "orders": orders, "options": {"seed": 0.5}}
+    body["capacity"] = 0
+    assert problems_of(client, "/v1/validate", json=body) == {
+        ("E306", "options.seed"),
+        ("E123", "capacity"),
+        ("E313", "line 2 demand"),
+        ("E407", "line 3 id"),
+    }
+
+
 def test_check_judges_somebodys_routes(client: httpx.Client) -> None:
     """Feasible routes with their cost; a missing customer with its sentence."""
     good = client.post("/v1/check", json=schemas.CHECK_EXAMPLE).json()
@@ -359,7 +441,8 @@ def test_refusals_have_the_codes_of_the_command_line(client: httpx.Client) -> No
         ({"instance": day, "options": {"method": "cmd:touch /tmp/x"}}, (422, "E404")),
         ({"instance": day, "options": {"method": "hgs"}}, (422, "E404")),
         ({"instance": day, "options": {"model": "../../etc"}}, (422, "E403")),
-        ({"instance": day, "options": {"time_limit": 61}}, (422, "E402")),
+        ({"instance": day, "options": {"time_limit": 0.001}}, (422, "E402")),
+        ({"instance": day, "options": {"time_limit": 61}}, (413, "E513")),
         ({"instance": random_day(20_001)}, (413, "E401")),
         ({"city": "nowhere", "orders": []}, (404, "E506")),
     ]
@@ -572,7 +655,7 @@ def test_every_problem_of_a_table_comes_with_its_line(client: httpx.Client) -> N
 
 
 def test_a_key_makes_one_thing_whatever_it_is(client: httpx.Client, plan: Plan) -> None:
-    """Moves, new plannings and cities are made once for each Idempotency-Key."""
+    """Moves, new plannings, cities and days are made once for each Idempotency-Key."""
     where = f"/v1/plans/{plan['id']}"
     move = {"customer": "c1", "route": None, "apply": True}
     town = "id,lat,lon\ndepot,51.05,3.72\nnorth,51.07,3.72\n"
@@ -584,6 +667,10 @@ def test_a_key_makes_one_thing_whatever_it_is(client: httpx.Client, plan: Plan) 
         (f"{where}/replan", {"json": add}, lambda a: a["id"]),
         ("/v1/cities", {"content": town, "headers": table}, lambda a: a["id"]),
     ]
+    city = client.post("/v1/cities?name=keys", content=town, headers=table).json()["id"]
+    day = {"content": "id,demand\nnorth,3\n", "headers": table}
+    days = f"/v1/cities/{city}/days?date=2026-11-18"
+    requests.append((days, day, lambda a: (a["date"], a["orders"])))
     for number, (path, given, made) in enumerate(requests):
         key = {"Idempotency-Key": f"once {number}", **given.pop("headers", {})}
         first, second = (client.post(path, **given, headers=key) for _ in range(2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -13,6 +15,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+import clusterfirst
 from clusterfirst.cli import main
 from clusterfirst.service.settings import listening
 from clusterfirst.service.store import FILE, MIGRATIONS, Store
@@ -83,6 +86,39 @@ def test_a_worker_that_dies_twice_is_reported(tmp_path: Path) -> None:
         assert good["status"] == "done"
 
 
+def test_a_model_that_is_gone_is_said_without_its_folder(tmp_path: Path) -> None:
+    """What a worker cannot load fails the plan; no answer has a path of the service."""
+    with running(tmp_path / "data") as service:
+        table = {"Content-Type": "text/csv"}
+        places = "id,lat,lon\ndepot,51.05,3.72\nnorth,51.07,3.72\nwest,51.05,3.70\n"
+        city = service.client.post("/v1/cities", content=places, headers=table).json()
+        model = tmp_path / "data" / "learned" / city["id"] / "model"
+        model.parent.mkdir(parents=True)
+        shutil.copytree(
+            Path(clusterfirst.__file__).parent / "models" / "general", model
+        )
+        options = {"time_limit": 0.5, "model": f"city:{city['id']}"}
+        body = {"instance": random_day(60), "options": options}
+        good = service.client.post("/v1/plans", json=body).json()["id"]
+        assert wait_over(service, good)["status"] == "done"
+        seen = [service.client.get(f"/v1/plans/{good}").text]
+        seen += [service.client.get(f"/v1/plans/{good}/export.json").text]
+        slow = {"instance": random_day(60), "options": {"time_limit": 2}}
+        busy = service.client.post("/v1/plans", json=slow).json()["id"]
+        body["instance"] = random_day(61)
+        plan = service.client.post("/v1/plans", json=body).json()["id"]
+        (model / "manifest.json").write_text("{")
+        wait_over(service, busy)
+        failed = wait_over(service, plan)
+        assert failed["status"] == "failed"
+        seen += [json.dumps(failed)]
+        with service.client.stream("GET", f"/v1/plans/{plan}/events") as events:
+            seen += [events.read().decode()]
+        for text in seen:
+            assert str(tmp_path) not in text
+            assert "learned/" not in text
+
+
 def test_a_token_and_a_full_queue(tmp_path: Path) -> None:
     """401 without the token, 429 with Retry-After when the queue is full."""
     secret = tmp_path / "token"
@@ -95,7 +131,14 @@ def test_a_token_and_a_full_queue(tmp_path: Path) -> None:
         service.client.headers["Authorization"] = "Bearer 0123456789abcdef0123"
         assert service.client.get("/v1/limits").json()["queue"] == 2
         slow = {"instance": random_day(60), "options": {"time_limit": 20}}
-        answers = [service.client.post("/v1/plans", json=slow) for _ in range(6)]
+        key = {"Idempotency-Key": "the first"}
+        answers = [service.client.post("/v1/plans", json=slow, headers=key)]
+        answers += [service.client.post("/v1/plans", json=slow) for _ in range(6)]
+        again = service.client.post("/v1/plans", json=slow, headers=key)
+        assert (again.status_code, again.json()["id"]) == (202, answers[0].json()["id"])
+        other = {"Idempotency-Key": "another"}
+        busy = service.client.post("/v1/plans", json=slow, headers=other)
+        assert busy.status_code == 429
         refused = [a for a in answers if a.status_code == 429]
         assert len(refused) >= 3
         for answer in refused:

@@ -180,40 +180,60 @@ def instance_of(parsed: Any, limits: Limits, default_name: str = "") -> Instance
     """Return the instance in what `parse_json` made of a text or of a part of it."""
     check = Checker()
     document = check.mapping(parsed, "the document", KEYS)
-    check.stop_if_wrong()
+    if not document:
+        check.stop_if_wrong()
     check.header(document, FORMAT, VERSION)
     for key in ("capacity", "depot", "customers"):
         if key not in document:
             code = "E122" if key == "capacity" else "E111"
             check.complain(code, key, "nothing", "it is needed")
-    check.stop_if_wrong()
-    customers = check.items(document["customers"], "customers")
+    customers = check.items(document.get("customers", []), "customers")
     if len(customers) > limits.max_customers:
         rule = f"the limit is {limits.max_customers} (--max-customers)"
         check.complain("E401", "customers", str(len(customers)), rule)
-    check.stop_if_wrong()
-    places = [check.mapping(document["depot"], "depot", PLACE_KEYS)]
-    for i, row in enumerate(customers):
-        places.append(check.mapping(row, f"customers[{i}]", CUSTOMER_KEYS))
-    check.stop_if_wrong()
-    axes = _axes(check, places[0])
-    fields = _optional(check, document, axes)
+        check.stop_if_wrong()
+    places, broken = _places(check, document, customers)
+    axes = _axes(check, next((place for place in places if place), {}))
+    fields = _optional(check, document, axes, len(places))
     name = check.text(document.get("name", default_name), "name")
-    demands, coords, ids = _rows(check, places, axes)
-    capacity = check.exact(document["capacity"], "capacity")
-    fields["constraints"] = parse_constraints(check, document, places)
+    demands, coords, ids = _rows(check, places, axes, broken)
+    capacity = check.exact(document.get("capacity", 1), "capacity")
+    with check.going_on():
+        fields["constraints"] = parse_constraints(Checker(), document, places)
     fields["columns"] = parse_columns(check, document, len(places))
+    with check.going_on():
+        check_title(name, "name")
+    if not axes and "matrix" not in document:
+        check.stop_if_wrong()
+    found = None
+    with check.going_on():
+        found = Instance(
+            demands=np.array(demands, dtype=np.float64),
+            capacity=capacity,
+            coords=np.array(coords, dtype=np.float64) if axes else None,
+            name=name,
+            ids=tuple(ids),
+            max_customers=limits.max_customers,
+            **fields,
+        )
     check.stop_if_wrong()
-    check_title(name, "name")
-    return Instance(
-        demands=np.array(demands, dtype=np.float64),
-        capacity=capacity,
-        coords=np.array(coords, dtype=np.float64) if axes else None,
-        name=name,
-        ids=tuple(ids),
-        max_customers=limits.max_customers,
-        **fields,
-    )
+    assert found is not None
+    return found
+
+
+def _places(
+    check: Checker, document: dict[str, Any], customers: list[Any]
+) -> tuple[list[dict[str, Any]], set[int]]:
+    """The depot and the customers as objects, and the rows that are none."""
+    places, broken = [], set()
+    rows = [("depot", document.get("depot"), PLACE_KEYS)]
+    rows += [(f"customers[{i}]", c, CUSTOMER_KEYS) for i, c in enumerate(customers)]
+    for row, (where, given, keys) in enumerate(rows):
+        if not isinstance(given, dict):
+            broken.add(row)
+        missing = row == 0 and "depot" not in document  # that was said
+        places.append({} if missing else check.mapping(given, where, keys))
+    return places, broken
 
 
 def _axes(check: Checker, depot: dict[str, Any]) -> tuple[str, ...]:
@@ -227,13 +247,21 @@ def _axes(check: Checker, depot: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _rows(
-    check: Checker, places: list[dict[str, Any]], axes: tuple[str, ...]
+    check: Checker,
+    places: list[dict[str, Any]],
+    axes: tuple[str, ...],
+    broken: set[int],
 ) -> tuple[list[float], list[list[float]], list[str]]:
     demands: list[float] = [0.0]
-    coords, ids = [], []
+    coords: list[list[float]] = []
+    ids: list[str] = []
     for row, place in enumerate(places):
         where = "depot" if row == 0 else f"customers[{row - 1}]"
-        ids.append(check.text(place.get("id", str(row)), f"{where}.id"))
+        if row in broken:
+            place = {"id": where, "demand": 0, **dict.fromkeys(axes, 0.0)}
+        known = len(check.problems)
+        name = check.text(place.get("id", str(row)), f"{where}.id")
+        ids.append(where if len(check.problems) > known else name)
         for key in place.keys() & (PLACE_KEYS - {"id", *axes}):
             rule = f"the depot has {' and '.join(axes) or 'no coordinates'}"
             check.complain("E306", where, key, rule)
@@ -255,10 +283,11 @@ def _unique_ids(check: Checker, ids: list[str]) -> None:
             used = "depot" if other == 0 else f"customers[{other - 1}]"
             rule = f"already used by {used}"
             check.complain("E308", f"customers[{row - 1}].id", name, rule)
+            ids[row] = f"customers[{row - 1}]"  # stands in, for what else is wrong
 
 
 def _optional(
-    check: Checker, document: dict[str, Any], axes: tuple[str, ...]
+    check: Checker, document: dict[str, Any], axes: tuple[str, ...], size: int
 ) -> dict[str, Any]:
     """Fields that may be missing, as arguments of Instance."""
     fields: dict[str, Any] = {
@@ -268,7 +297,10 @@ def _optional(
     }
     if "matrix" in document:
         fields["metric"] = "matrix"
+        known = len(check.problems)
         fields["matrix"] = check.square(document["matrix"], "matrix")
+        if len(check.problems) > known:
+            fields["matrix"] = np.zeros((size, size))  # for what else is wrong
     if "metric" in document:
         stated = check.text(document["metric"], "metric")
         if stated != fields["metric"]:

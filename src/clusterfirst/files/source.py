@@ -68,6 +68,18 @@ class Complaints:
         if problem is not None:
             self.complain(problem.code, where, text, problem.rule)
 
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Remember what is raised inside, but for places that are known to be wrong.
+
+        Something right stands in for what was wrong there, and may be wrong elsewhere.
+        """
+        try:
+            yield
+        except InputError as error:
+            known = {problem.where for problem in self.problems}
+            self.problems += [p for p in error.problems if p.where not in known]
+
     def stop_if_wrong(self) -> None:
         """Raise what has been found so far."""
         if self.problems:

@@ -101,10 +101,20 @@ def require_rules(
     prefix: str = "",
 ) -> None:
     """Raise InputError for the settings whose rule (whether kept, words) is broken."""
-    broken = [
+    broken = broken_rules(settings, rules, code, prefix)
+    if broken:
+        raise InputError(broken)
+
+
+def broken_rules(
+    settings: object,
+    rules: Mapping[str, tuple[bool, str]],
+    code: str = "E404",
+    prefix: str = "",
+) -> list[Problem]:
+    """Return a problem for each setting whose rule is broken."""
+    return [
         Problem(code, prefix + name, str(getattr(settings, name)), rule)
         for name, (kept, rule) in rules.items()
         if not kept
     ]
-    if broken:
-        raise InputError(broken)

@@ -107,7 +107,8 @@ class Instance:
     def __post_init__(self) -> None:
         problems: list[Problem] = []
         check_options(self, problems)
-        stop_if_wrong(problems)
+        if self.metric not in METRICS:
+            stop_if_wrong(problems)
         require_exact_integers(self.demands, "demands")
         require_exact_integers(self.capacity, "capacity")
         demands = as_array(self.demands, "demands", 1)
@@ -120,7 +121,8 @@ class Instance:
             raise InputError(Problem("E401", "customers", str(n), rule))
         ids = self.ids or tuple(str(i) for i in range(n + 1))
         check_ids(ids, n, problems)
-        stop_if_wrong(problems)
+        if len(ids) != n + 1:
+            stop_if_wrong(problems)
         check_demands(demands, ids, problems)
         degrees = self.degrees or self.metric == "greatcircle"
         coords, matrix, rows = self._checked_places(degrees, ids, problems)

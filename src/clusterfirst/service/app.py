@@ -42,7 +42,7 @@ def create_app(settings: ServiceSettings) -> Guard:
         store = Store(settings.data)
         app.state.plans = plans = Plans(settings, store)
         app.state.drawing = asyncio.Lock()
-        app.state.lessons = teacher = lessons.Lessons(store, plans.learned)
+        app.state.lessons = teacher = lessons.Lessons(store, settings)
         forgetting = asyncio.create_task(_forget(store, settings.limits.days))
         yield
         forgetting.cancel()
@@ -62,6 +62,7 @@ def create_app(settings: ServiceSettings) -> Guard:
     )
     for part in (plan_routes, question_routes, cities, lessons, likely_days):
         app.include_router(part.router)
+    app.state.settings = settings
     guard = Guard(app, settings)
     _add_root_routes(app, guard)
     if settings.basemap is not None:
@@ -88,6 +89,8 @@ async def _as_problem(request: Request, error: Exception) -> Response:
         refusal = Refusal(problem, error.headers)
         return problem_response(refusal, error.status_code)
     assert isinstance(error, ClusterfirstError)
+    settings: ServiceSettings = request.app.state.settings
+    error.problems = tuple(map(settings.hidden, error.problems))
     return problem_response(error)
 
 

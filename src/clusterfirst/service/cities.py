@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 
 from clusterfirst.files import bundled_city, read_instance, read_locations
 from clusterfirst.files.csv_files import format_locations, format_orders
+from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import Problem
 from clusterfirst.service import schemas
@@ -73,7 +74,9 @@ async def create(request: Request) -> JSONResponse:
 
     def write_down() -> dict[str, Any]:
         query = dict(body.query)
-        figures = query_figures(query)
+        check = Checker()
+        figures = query_figures(query, check)
+        check.stop_if_wrong()
         name, depot = query.get("name", ""), query.get("depot", "depot")
         limits = plans.limits.of_files
         city = through_file(
@@ -144,6 +147,7 @@ async def add_day(city: str, request: Request) -> dict[str, Any]:
     """Add the orders of a day; the query has its `date` or name."""
     plans = plans_of(request)
     body = await read_body(request, (CSV,))
+    key = key_of(request, body)
 
     def write_down() -> dict[str, Any]:
         if city == BUNDLED:
@@ -155,7 +159,9 @@ async def add_day(city: str, request: Request) -> dict[str, Any]:
         if not re.fullmatch(r"[\w-]{1,40}", name, re.ASCII):
             rule = "a date or name of 1 to 40 letters, digits and hyphens is needed"
             raise Refusal(Problem("E404", "date", name, rule))
-        figures = {"capacity": home.capacity or 1.0, **query_figures(query)}
+        check = Checker()
+        figures = {"capacity": home.capacity or 1.0, **query_figures(query, check)}
+        check.stop_if_wrong()
         day = through_file(
             body.content,
             ".csv",
@@ -163,9 +169,13 @@ async def add_day(city: str, request: Request) -> dict[str, Any]:
                 path, city=home.replace(**figures), limits=plans.limits.of_files
             ),
         )
-        if not plans.store.add_day(city, name, format_orders(day)):
-            rule = "the city has a day of this name already"
-            raise Refusal(Problem("E511", "date", name, rule))
+
+        def add() -> None:
+            if not plans.store.add_day(city, name, format_orders(day), key):
+                rule = "the city has a day of this name already"
+                raise Refusal(Problem("E511", "date", name, rule))
+
+        plans.once(key, add)
         return {"city": city, "date": name, "orders": day.num_customers}
 
     return await run_in_threadpool(write_down)

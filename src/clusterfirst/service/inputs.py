@@ -22,7 +22,7 @@ import numpy as np
 from clusterfirst.files import read_instance, read_locations
 from clusterfirst.files.csv_files import parse_orders
 from clusterfirst.files.json_files import instance_of
-from clusterfirst.files.source import Limits, check_title, plain_number
+from clusterfirst.files.source import Complaints, Limits, check_title, plain_number
 from clusterfirst.files.strict_json import Checker, parse_json
 from clusterfirst.files.tables import ALIASES, format_table, parse_table, table_text
 from clusterfirst.problem.city import City
@@ -118,16 +118,31 @@ def read_text_of(content: bytes) -> str:
 def _from_json(
     body: Body, limits: ServiceLimits, find_city: FindCity
 ) -> tuple[Instance, dict[str, Any]]:
-    document = document_of(body, PLAN_KEYS)
-    options = document.get("options", {})
-    solve_options(options, limits)  # the quickest refusal first
+    check = Checker()
+    parsed = parse_json(read_text_of(body.content))
+    document = check.mapping(parsed, "the body", PLAN_KEYS)
+    options, instance = document.get("options", {}), None
+    with check.going_on():
+        solve_options(options, limits)
     if ("instance" in document) == ("city" in document):
         rule = "either an instance, or a city with orders is needed"
-        raise InputError(Problem("E306", "the body", rule=rule))
-    if "instance" in document:
-        return instance_of(document["instance"], limits.of_files), options
-    city = find_city(Checker().text(document["city"], "city"))
-    return read_day(document, city, limits), options
+        check.complain("E306", "the body", rule=rule)
+    with check.going_on():
+        if "instance" in document:
+            instance = instance_of(document["instance"], limits.of_files)
+        elif "city" in document:
+            city = find_city(_text_of(document["city"], "city"))
+            instance = read_day(document, city, limits)
+    check.stop_if_wrong()
+    assert instance is not None
+    return instance, options
+
+
+def _text_of(value: Any, where: str) -> str:
+    check = Checker()
+    text = check.text(value, where)
+    check.stop_if_wrong()
+    return text
 
 
 def read_day(
@@ -143,10 +158,32 @@ def read_day(
         changes["vehicles"] = check.whole(document["vehicles"], "vehicles")
     table = orders_table(check, orders)
     name = check.text(document.get("name", ""), "name")
-    check.stop_if_wrong()
-    day = through_file(table.encode(), ".csv", _day_reader(city, changes, limits))
-    check_title(name, "name")
+    with check.going_on():
+        check_title(name, "name")
+    day = _day_of(table.encode(), ".csv", city, changes, limits, check)
     return day.replace(name=name)
+
+
+def _day_of(
+    content: bytes,
+    suffix: str,
+    city: City,
+    changes: Mapping[str, Any],
+    limits: ServiceLimits,
+    check: Complaints,
+) -> Instance:
+    """The day in a table; what is wrong with the figures is said beside its lines."""
+    day = None
+    with check.going_on():  # nobody has ordered anything yet: the figures alone
+        changed = city.replace(**changes)
+        changed.day(np.array([], dtype=np.int64), np.array([]))
+    if check.problems:
+        changes = {"capacity": city.capacity or 1.0}
+    with check.going_on():
+        day = through_file(content, suffix, _day_reader(city, changes, limits))
+    check.stop_if_wrong()
+    assert day is not None
+    return day
 
 
 def orders_table(check: Checker, orders: list[Any]) -> str:
@@ -177,38 +214,44 @@ def _from_table(
     body: Body, limits: ServiceLimits, find_city: FindCity
 ) -> tuple[Instance, dict[str, Any]]:
     """A table of orders: of a city, or with coordinates and the depot in it."""
-    query = dict(body.query)
-    changes = query_figures(query)
+    query, check = dict(body.query), Checker()
+    changes = query_figures(query, check)
     city_id, depot = query.pop("city", ""), query.pop("depot", "")
     options = {key: _word(value) for key, value in query.items()}
-    suffix = SUFFIX[body.kind]
-    if city_id:
-        reader = _day_reader(find_city(city_id), changes, limits)
-        return through_file(body.content, suffix, reader), options
-    text = through_file(
-        body.content, suffix, lambda path: table_text(path, limits.of_files)
-    )
-    city, text = _city_in_table(text, depot, limits.of_files)
-    day = through_file(text.encode(), ".csv", _day_reader(city, changes, limits))
-    return day.replace(columns=_carried(day.columns)), options
+    suffix, found = SUFFIX[body.kind], None
+    with check.going_on():
+        solve_options(options, limits)
+    with check.going_on():
+        if city_id:
+            city, content = find_city(city_id), body.content
+        else:
+            text = through_file(
+                body.content, suffix, lambda path: table_text(path, limits.of_files)
+            )
+            city, text = _city_in_table(text, depot, limits.of_files)
+            content, suffix = text.encode(), ".csv"
+        found = _day_of(content, suffix, city, changes, limits, check)
+    check.stop_if_wrong()
+    assert found is not None
+    if not city_id:
+        found = found.replace(columns=_carried(found.columns))
+    return found, options
 
 
-def query_figures(query: dict[str, str]) -> dict[str, Any]:
+def query_figures(query: dict[str, str], check: Checker) -> dict[str, Any]:
     """Take capacity and fleet limit out of a query."""
-    check = Checker()
     figures: dict[str, Any] = {}
     if (capacity := query.pop("capacity", "")) != "":
-        figures["capacity"] = plain_number(capacity)
-        if figures["capacity"] is None:
+        if (number := plain_number(capacity)) is None:
             check.complain("E306", "capacity", capacity, "must be a number")
         else:
             check.require_exact(capacity, "capacity")
+            figures["capacity"] = number
     if (vehicles := query.pop("vehicles", "")) != "":
         if not (vehicles.isascii() and vehicles.isdigit() and len(vehicles) < 10):
             check.complain("E306", "vehicles", vehicles, "must be a whole number")
         else:
             figures["vehicles"] = int(vehicles)
-    check.stop_if_wrong()
     return figures
 
 
@@ -219,7 +262,7 @@ def _word(text: str) -> Any:
     value = plain_number(text)
     if value is None:
         return text
-    return int(value) if text.isdigit() else value
+    return int(value) if text.removeprefix("-").isdigit() else value
 
 
 def _city_in_table(text: str, depot: str, limits: Limits) -> tuple[City, str]:
@@ -309,7 +352,6 @@ def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
     """The options a client may choose; no peers, no programs, no folders."""
     check = Checker()
     found = check.mapping(given, "options", OPTION_KEYS)
-    check.stop_if_wrong()
     allowed = [name for name, method in METHODS.items() if method.kind is not Kind.PEER]
     method = found.get("method")
     if method is not None and method not in allowed:
@@ -321,7 +363,7 @@ def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
     limit = found.get("time_limit")
     if isinstance(limit, int | float) and limit > limits.seconds:
         rule = f"at most {limits.seconds:g} seconds here"
-        check.complain("E402", "options.time_limit", str(limit), rule)
+        check.complain("E513", "options.time_limit", str(limit), rule)
     for key in ("seed", "iterations", "seed_sets"):
         if key in found and found[key] is not None:
             check.whole(found[key], f"options.{key}")
@@ -330,12 +372,17 @@ def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
             check.number(found[key], f"options.{key}")
     if not isinstance(found.get("polish", True), bool):
         check.complain("E306", "options.polish", rule="true or false is needed")
-    check.stop_if_wrong()
     if found.get("iterations") is not None and limit is None:
         found = {**found, "time_limit": limits.seconds}
-    known = {f.name for f in fields(SolveOptions)}
+    wrong = {problem.where for problem in check.problems}
+    known = {f.name for f in fields(SolveOptions)} & OPTION_KEYS
+    known = {name for name in known if f"options.{name}" not in wrong}
     chosen = {k: v for k, v in found.items() if v is not None and k in known}
-    return SolveOptions(**{"threads": 1, **chosen})
+    options = SolveOptions()
+    with check.going_on():
+        options = SolveOptions(**{"threads": 1, **chosen})
+    check.stop_if_wrong()
+    return options
 
 
 def _require_named(name: Any, check: Checker) -> None:

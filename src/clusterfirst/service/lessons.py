@@ -10,13 +10,13 @@ import importlib.util
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
+from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.service import schemas
@@ -25,7 +25,8 @@ from clusterfirst.service.inputs import LEARNED, document_of, model_names
 from clusterfirst.service.likely_days import history_of
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.problems import Refusal
-from clusterfirst.service.requests import plans_of, read_body
+from clusterfirst.service.requests import key_of, plans_of, read_body
+from clusterfirst.service.settings import ServiceSettings
 from clusterfirst.service.store import Lesson, Store
 from clusterfirst.solving.child import Child
 
@@ -39,8 +40,8 @@ SAVE_EVERY = 2.0  # seconds between two lines on disk
 class Lessons:
     """One thread that carries the lessons of the store to a process of their own."""
 
-    def __init__(self, store: Store, folder: Path) -> None:
-        self.store, self.folder = store, folder
+    def __init__(self, store: Store, settings: ServiceSettings) -> None:
+        self.store, self.settings = store, settings
         self._news = threading.Condition()
         self._closing = False
         self._stopping = ""  # the city whose lesson shall end
@@ -102,14 +103,14 @@ class Lessons:
                 continue
             try:
                 self._run(lesson)
-            except InputError as error:  # its city cannot be read any more
+            except InputError as error:  # of its city, or of its folder
                 self._end(lesson, "failed", error.problems[0])
 
     def _run(self, lesson: Lesson) -> None:
         history = history_of(self.store, lesson.city)
         lesson = self.store.set_lesson(lesson.on("running"))
-        out = self.folder / lesson.city
-        out.mkdir(parents=True, exist_ok=True)
+        out = self.settings.learned / lesson.city
+        make_folder(out)
         self._child = child = Child(MAIN)
         told = 0.0
         try:
@@ -140,7 +141,9 @@ class Lessons:
         self._stopping = ""
 
     def _end(self, lesson: Lesson, status: str, problem: Problem | None = None) -> None:
-        line = lesson.line if problem is None else str(problem)
+        line = lesson.line
+        if problem is not None:
+            line = str(self.settings.hidden(problem))
         self.store.set_lesson(lesson.on(status, line=line))
 
 
@@ -171,21 +174,29 @@ async def learn(city: str, request: Request) -> JSONResponse:
     """
     plans, lessons = plans_of(request), lessons_of(request)
     body = await read_body(request)
+    key = key_of(request, body)
 
     def begin() -> dict[str, Any]:
         document = document_of(body, {"hours"})
         check = Checker()
         hours = check.number(document.get("hours", 3.0), "hours")
-        if not 0 < hours <= plans.limits.learn_hours:
-            rule = f"above 0, at most {plans.limits.learn_hours:g} here"
-            check.complain("E404", "hours", f"{hours:g}", rule)
+        if hours <= 0:
+            check.complain("E404", "hours", f"{hours:g}", "must be above 0")
+        if hours > plans.limits.learn_hours:
+            rule = f"at most {plans.limits.learn_hours:g} here"
+            check.complain("E513", "hours", f"{hours:g}", rule)
         check.stop_if_wrong()
         finder(plans.store)(city)
         for package, extra in NEEDED.items():
             if importlib.util.find_spec(package) is None:
                 rule = f"pip install 'clusterfirst[{extra}]' on the service's machine"
                 raise InputError(Problem("E422", "learn", package, rule))
-        lessons.ask(city, hours)
+
+        def ask() -> None:
+            lessons.ask(city, hours)
+            plans.store.use_key(key, city)
+
+        plans.once(key, ask)
         return _shown(plans, city)
 
     document = await run_in_threadpool(begin)

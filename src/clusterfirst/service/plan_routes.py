@@ -30,6 +30,7 @@ from clusterfirst.service.requests import (
     preferred_wait,
     read_body,
 )
+from clusterfirst.service.store import Key
 from clusterfirst.service.worker_pool import Live
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
@@ -53,14 +54,25 @@ async def ask(request: Request) -> Response:
     """
     plans = plans_of(request)
     body = await read_body(request, (JSON, CSV, XLSX))
-    key = key_of(request, body)
-    plans.pool.require_room()
+    key = _key_or_room(request, body)
 
     def write_down() -> Live:
+        plans.pool.require_room()
         wish = read_wish(body, plans.limits, finder(plans.store))
         return plans.ask(wish, key=key)
 
     return await _answer(request, await run_in_threadpool(plans.once, key, write_down))
+
+
+def _key_or_room(request: Request, body: Body) -> Key | None:
+    """The key; without one a full queue is said before anything is read.
+
+    With one the plan may be there already, and is given whatever waits.
+    """
+    key = key_of(request, body)
+    if key is None:
+        plans_of(request).pool.require_room()
+    return key
 
 
 async def _answer(request: Request, asked: str | Live) -> Response:
@@ -199,10 +211,10 @@ async def replan(plan: str, request: Request) -> Response:
     """Plan again with orders added, removed or changed, from these routes."""
     plans = plans_of(request)
     body: Body = await read_body(request)
-    key = key_of(request, body)
-    plans.pool.require_room()
+    key = _key_or_room(request, body)
 
     def write_down() -> Live:
+        plans.pool.require_room()
         row = plans.row(plan)
         old, solution = plans.solution(row)
         changes = read_changes(body, old, plans.limits)

@@ -75,12 +75,10 @@ class Plans:
 
     def __init__(self, settings: ServiceSettings, store: Store) -> None:
         self.limits = settings.limits
-        self.learned = settings.data / "learned"  # a folder for each city
+        self.learned = settings.learned
         self.basemap = None if settings.basemap is None else BASEMAP
         self.store = store
-        self.pool = WorkerPool(
-            settings.workers, settings.limits.queue, self._save, settings.engine
-        )
+        self.pool = WorkerPool(settings, self._save)
         self._instances: dict[str, Instance] = {}  # the last ones, by hash
         for row in store.unfinished():  # accepted before a restart or a kill
             self.pool.submit(self._live(row, self._read(row.instance)))
@@ -123,7 +121,7 @@ class Plans:
     # --- asking -------------------------------------------------------------------
 
     def once(self, key: Key | None, make: Callable[[], Made]) -> Made | str:
-        """Make a plan or a city; a key that was used gives what it made before."""
+        """Make or change something; a key that was used gives what it made before."""
         if key is None:
             return make()
         found = self._made_before(key)
@@ -131,7 +129,7 @@ class Plans:
             return found
         try:
             return make()
-        except sqlite3.IntegrityError:  # the same request came twice at once
+        except (sqlite3.IntegrityError, Refusal):  # the same came twice at once
             found = self._made_before(key)
             if found is None:
                 raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import socket
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,25 @@ class ServiceSettings:
     limits: ServiceLimits = field(default_factory=ServiceLimits)
     basemap: Path | None = None  # a PMTiles file to draw behind the routes
     engine: Engine = "pool"  # where the workers are
+
+    def __post_init__(self) -> None:
+        # As every error names it: `hidden` has to find it.
+        object.__setattr__(self, "data", self.data.resolve())
+
+    @property
+    def learned(self) -> Path:
+        """Where the models of cities are, a folder for each."""
+        return self.data / "learned"
+
+    def hidden(self, problem: Problem) -> Problem:
+        """A problem without the folder of the data: no answer tells where it is."""
+        path = re.escape(str(self.data)) + r"[^\s'\"]*"
+        texts = {
+            name: re.sub(path, "a folder here", text)
+            for name, text in vars(problem).items()
+            if name != "code"
+        }
+        return replace(problem, **texts)
 
 
 def read_token(path: Path) -> str:

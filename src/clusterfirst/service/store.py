@@ -272,7 +272,8 @@ class Store:
             )
             db.execute(
                 "DELETE FROM used_keys WHERE made NOT IN "
-                "(SELECT id FROM plans UNION ALL SELECT id FROM cities)"
+                "(SELECT id FROM plans UNION ALL SELECT id FROM cities "
+                "UNION ALL SELECT city FROM lessons)"
             )
         return gone
 
@@ -306,13 +307,17 @@ class Store:
         """Id and name of every city."""
         return [(a, b) for a, b in self._rows("SELECT id, name FROM cities")]
 
-    def add_day(self, city: str, name: str, orders: str) -> bool:
+    def add_day(
+        self, city: str, name: str, orders: str, key: Key | None = None
+    ) -> bool:
         """Write the orders of a day; False if the city has one of this name."""
         with self._writing() as db:
             done = db.execute(
                 "INSERT OR IGNORE INTO days VALUES (?, ?, ?, ?)",
                 (city, name, time.time(), orders),
             )
+            if done.rowcount == 1:
+                _use_key(db, key, city)
             return done.rowcount == 1
 
     def days(self, city: str) -> list[tuple[str, str]]:
@@ -321,6 +326,11 @@ class Store:
         return [(a, b) for a, b in self._rows(query, city)]
 
     # --- lessons ------------------------------------------------------------------
+
+    def use_key(self, key: Key | None, made: str) -> None:
+        """Remember what a key was used for."""
+        with self._writing() as db:
+            _use_key(db, key, made)
 
     def set_lesson(self, lesson: Lesson) -> Lesson:
         """Write a lesson; the one before of the same city is forgotten."""

@@ -22,7 +22,12 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 
 INTERNAL_ERROR, INPUT_ERROR, TOO_LARGE = 1, 2, 4  # the last is of vroom-express
-CODES = {"E401": TOO_LARGE, "E501": TOO_LARGE, "E505": INTERNAL_ERROR}
+CODES = {
+    "E401": TOO_LARGE,
+    "E501": TOO_LARGE,
+    "E513": TOO_LARGE,
+    "E505": INTERNAL_ERROR,
+}
 SPEED = 10.0  # metres per second along the great circle
 KEYS = {"jobs", "vehicles", "matrices", "options"}
 JOB_KEYS = {"id", "description", "location", "location_index", "delivery", "amount"}

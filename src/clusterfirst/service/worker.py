@@ -73,7 +73,7 @@ class Look:
         }
 
 
-class _Search:
+class Search:
     """One search as its parent sees it; the stop signal never cuts a message."""
 
     def __init__(self, pipe: Connection) -> None:
@@ -164,7 +164,7 @@ def _answer_of(question: Question) -> dict[str, Any]:
 def main() -> None:
     """Warm up, then serve tasks until the pipe closes."""
     pipe = pipe_to_parent()
-    search = _Search(pipe)
+    search = Search(pipe)
     signal.signal(STOP, search.stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {STOP})
     from clusterfirst.solving.solver import warm_up

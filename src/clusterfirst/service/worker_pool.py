@@ -19,9 +19,10 @@ from typing import Any
 from clusterfirst.problem.errors import Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.service.problems import Refusal
+from clusterfirst.service.settings import ServiceSettings
 from clusterfirst.service.worker import STOP, Question, Task
 from clusterfirst.solving.child import Child, ChildFailedError
-from clusterfirst.solving.cluster import Engine, RemoteChild
+from clusterfirst.solving.cluster import RemoteChild
 
 ATTEMPTS = 2
 GRACE = 20.0  # seconds after its limit in which a worker must have answered
@@ -77,14 +78,10 @@ class WorkerPool:
     """Takes plans in, hands answers to `save`, and counts."""
 
     def __init__(
-        self,
-        workers: int,
-        queue: int,
-        save: Callable[[Live, str], None],
-        engine: Engine = "pool",
+        self, settings: ServiceSettings, save: Callable[[Live, str], None]
     ) -> None:
-        self.limit = queue
-        self.engine = engine
+        self.settings = settings
+        self.limit = settings.limits.queue
         self.save = save
         self.live: dict[str, Live] = {}
         self.counts = {"done": 0, "stopped": 0, "failed": 0, "worker_restarts": 0}
@@ -97,7 +94,7 @@ class WorkerPool:
         self._children: set[Worker] = set()
         self.threads = [
             threading.Thread(target=self._work, name=f"worker {i + 1}", daemon=True)
-            for i in range(workers)
+            for i in range(settings.workers)
         ]
         for thread in self.threads:
             thread.start()
@@ -170,7 +167,7 @@ class WorkerPool:
 
     def _start(self) -> Worker | None:
         """A warm worker, or None when that failed."""
-        child = (RemoteChild if self.engine == "ray" else Child)(MAIN)
+        child = (RemoteChild if self.settings.engine == "ray" else Child)(MAIN)
         with self._news:
             self._children.add(child)
         try:
@@ -223,7 +220,8 @@ class WorkerPool:
                 live.worker = None
             self.busy_seconds += time.monotonic() - begin
         if ended == "failed":
-            self._finish(live, "failed", {"problems": [p.as_dict() for p in value]})
+            said = [self.settings.hidden(problem).as_dict() for problem in value]
+            self._finish(live, "failed", {"problems": said})
         else:
             self._finish(live, ended, value or {})
         return True

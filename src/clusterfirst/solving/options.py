@@ -9,7 +9,7 @@ from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clusterfirst.problem.errors import require_rules
+from clusterfirst.problem.errors import InputError, broken_rules
 
 if TYPE_CHECKING:
     from clusterfirst.stages.search_state import SearchState
@@ -243,8 +243,9 @@ class SolveOptions:
             "new_locations": (known, _one_of(NEW_LOCATIONS)),
         }
         timed = {"time_limit": checks.pop("time_limit")}
-        require_rules(self, timed, "E402")
-        require_rules(self, checks)
+        broken = [*broken_rules(self, timed, "E402"), *broken_rules(self, checks)]
+        if broken:
+            raise InputError(broken)
 
 
 def usable_cores() -> int:
