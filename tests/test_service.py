@@ -716,6 +716,39 @@ def test_vroom_leaves_out_what_does_not_fit(client: httpx.Client) -> None:
     assert route["steps"][-1]["arrival"] == route["duration"] + 120
 
 
+def test_vroom_minds_every_option_and_matrix(client: httpx.Client) -> None:
+    """Costs are made least, durations told; distances too; the address of its clients."""
+    costs = [[0, 1, 9], [9, 0, 1], [1, 9, 0]]  # 0 1 2 0 is cheap
+    tables = {
+        "costs": costs,
+        "durations": [[0, 50, 60], [50, 0, 70], [60, 70, 0]],
+        "distances": [[0, 500, 600], [500, 0, 700], [600, 700, 0]],
+    }
+    body: dict[str, Any] = {
+        "jobs": [{"id": i, "location_index": i, "delivery": [1]} for i in (1, 2)],
+        "vehicles": [{"id": 1, "start_index": 0, "end_index": 0, "capacity": [2]}],
+        "matrices": {"car": tables},
+        "options": {"l": 0.2, "g": False, "c": False},
+    }
+    answer = client.post("/v1/vroom/", json=body).json()
+    summary = answer["summary"]
+    assert (summary["cost"], summary["duration"], summary["distance"]) == (3, 180, 1800)
+    (route,) = answer["routes"]
+    assert [step["arrival"] for step in route["steps"]] == [0, 50, 120, 180]
+    assert [step["distance"] for step in route["steps"]] == [0, 500, 1200, 1800]
+    for key, value in (("g", True), ("c", True), ("x", 5), ("t", 4), ("l", "long")):
+        asked = {**body, "options": {key: value}}
+        refused = client.post("/v1/vroom", json=asked)
+        assert (refused.status_code, refused.json()["code"]) == (400, 2), key
+        assert "options" in refused.json()["error"]
+    late = client.post("/v1/vroom", json={**body, "options": {"l": 61}})
+    assert (late.status_code, late.json()["code"]) == (413, 4)
+    for wrong in ({"costs": costs}, {**tables, "distances": [[0]]}):
+        refused = client.post("/v1/vroom", json={**body, "matrices": {"car": wrong}})
+        assert (refused.status_code, refused.json()["code"]) == (400, 2)
+    assert client.get("/v1/vroom/health").status_code == 200
+
+
 def test_vroom_refuses_in_its_own_words(client: httpx.Client) -> None:
     """Code 2 and 400 for input, 4 and 413 for size, whoever refuses."""
     place = [3.72, 51.05]

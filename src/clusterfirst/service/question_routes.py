@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
 from clusterfirst.files.json_files import instance_document, instance_of
@@ -130,6 +130,7 @@ async def check(request: Request) -> dict[str, Any]:
     responses={**schemas.answers(200), 500: {"description": "VROOM's code 1"}},
     openapi_extra=schemas.body({"type": "object"}, schemas.VROOM_EXAMPLE),
 )
+@router.post("/vroom/", include_in_schema=False)  # as vroom-express is asked
 async def vroom(request: Request) -> JSONResponse:
     """The CVRPs among VROOM's problems, in VROOM's format and with its error codes."""
     plans = plans_of(request)
@@ -155,6 +156,12 @@ async def vroom(request: Request) -> JSONResponse:
     routes = [[at[c] for c in route] for route in answer["routes"]]
     spent = round(1000 * (time.monotonic() - begin))
     return JSONResponse(vroom_answer(problem, Solution(routes), spent))
+
+
+@router.get("/vroom/health", include_in_schema=False)
+async def vroom_health() -> Response:
+    """What vroom-express has under its address: nothing but a 200."""
+    return Response()
 
 
 async def _planned(plans: Plans, task: Task, limit: float) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The part of VROOM's JSON that is a CVRP: read, and answered in VROOM's format.
 
 One depot (every vehicle starts and ends there), one capacity, deliveries of one kind or
-of none, seconds of service, a matrix of durations or coordinates. The rest is refused
-with VROOM's code 2 and a sentence, never ignored; jobs that do not fit are unassigned.
-Without a matrix lengths are great circles, and durations those at `SPEED`.
+of none, seconds of service, matrices (the costs, or else the durations, are made least)
+or coordinates. The rest is refused with VROOM's code 2 and a sentence, never ignored;
+jobs that do not fit are unassigned. Without a matrix lengths are great circles, and
+durations those at `SPEED`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.constraints import Constraints
+from clusterfirst.problem.distances import FloatArray
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
@@ -43,6 +45,8 @@ VEHICLE_KEYS = {
     "capacity",
 }
 MATRIX_KEYS = {"durations", "distances", "costs"}
+OPTION_KEYS = {"l"}  # seconds; vroom-express has the others, and only these defaults:
+UNUSED = {"g": False, "c": False}
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class VroomProblem:
     vehicles: tuple[Mapping[str, Any], ...]
     too_large: tuple[Mapping[str, Any], ...]  # jobs that fit into no vehicle
     seconds: float | None  # options.l
+    matrices: Mapping[str, FloatArray]  # durations and distances of the instance's rows
 
     @property
     def relaxed(self) -> Instance:
@@ -91,7 +96,8 @@ def read_vroom(parsed: Any, most_customers: int) -> VroomProblem:
     check.stop_if_wrong()
     fitting = [i for i, d in enumerate(demands) if d <= capacity]
     kept = [jobs[i] for i in fitting]
-    where = _places(check, document, vehicles, kept)
+    where, matrices = _places(check, document, vehicles, kept)
+    limit = _seconds(check, document.get("options", {}))
     check.stop_if_wrong()
     instance = Instance(
         demands=np.array([0.0, *(demands[i] for i in fitting)]),
@@ -102,14 +108,16 @@ def read_vroom(parsed: Any, most_customers: int) -> VroomProblem:
         **where,
     )
     large = tuple(job for i, job in enumerate(jobs) if i not in set(fitting))
-    options = check.mapping(
-        document.get("options", {}), "options", {"g", "l", "x", "t", "c"}
-    )
-    limit = (
-        None if options.get("l") is None else check.number(options["l"], "options.l")
-    )
-    check.stop_if_wrong()
-    return VroomProblem(instance, tuple(kept), tuple(vehicles), large, limit)
+    return VroomProblem(instance, tuple(kept), tuple(vehicles), large, limit, matrices)
+
+
+def _seconds(check: Checker, given: Any) -> float | None:
+    """The limit in the options; those of vroom-express that ask for nothing may stay."""
+    if isinstance(given, dict):
+        given = {k: v for k, v in given.items() if UNUSED.get(k) is not v}
+    options = _row(check, given, "options", OPTION_KEYS)
+    seconds = options.get("l")
+    return None if seconds is None else check.number(seconds, "options.l")
 
 
 def _row(check: Checker, given: Any, where: str, keys: set[str]) -> dict[str, Any]:
@@ -174,8 +182,8 @@ def _places(
     document: Mapping[str, Any],
     vehicles: list[dict[str, Any]],
     jobs: list[dict[str, Any]],
-) -> dict[str, Any]:
-    """Matrix or coordinates, as arguments of Instance."""
+) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Matrix or coordinates, as arguments of Instance, and what routes are told in."""
     matrices = document.get("matrices")
     if matrices is not None:
         return _matrix(check, matrices, vehicles, jobs)
@@ -195,7 +203,7 @@ def _places(
         for i, j in enumerate(jobs)
     ]
     coords = np.array([starts[0], *points]) if starts else np.zeros((1, 2))
-    return {"coords": coords, "metric": "greatcircle"}
+    return {"coords": coords, "metric": "greatcircle"}, {}
 
 
 def _point(check: Checker, value: Any, where: str) -> tuple[float, float]:
@@ -211,7 +219,7 @@ def _matrix(
     matrices: Any,
     vehicles: list[dict[str, Any]],
     jobs: list[dict[str, Any]],
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     profiles = {str(vehicle.get("profile", "car")) for vehicle in vehicles}
     if len(profiles) > 1:
         rule = "one profile is supported"
@@ -219,9 +227,17 @@ def _matrix(
     (profile, *_) = sorted(profiles)
     table = matrices.get(profile) if isinstance(matrices, dict) else None
     named = check.mapping(table, f"matrices.{profile}", MATRIX_KEYS)
-    rows = check.items(named.get("costs", named.get("durations")), "durations")
+    tables = {name: check.square(rows, name) for name, rows in named.items()}
+    if "durations" not in named:
+        check.complain("E306", f"matrices.{profile}", rule="durations are needed")
+    sizes = {len(rows) for rows in tables.values()}
+    if len(sizes) > 1:
+        rule = "matrices of one size are needed"
+        check.complain("E113", f"matrices.{profile}", rule=rule)
+    check.stop_if_wrong()
+    (size,) = sizes
     at = [
-        _index(check, v, k, i, len(rows))
+        _index(check, v, k, i, size)
         for i, v in enumerate(vehicles)
         for k in ("start_index", "end_index")
     ]
@@ -229,19 +245,15 @@ def _matrix(
         rule = "one depot is supported: start and end of every vehicle"
         check.complain("E404", "vehicles.start_index", f"{len(set(at))} places", rule)
     nodes = at[:1] + [
-        _index(check, j, "location_index", i, len(rows), "jobs")
-        for i, j in enumerate(jobs)
+        _index(check, j, "location_index", i, size, "jobs") for i, j in enumerate(jobs)
     ]
     check.stop_if_wrong()
-    numbers = [
-        [check.number(c, "durations") for c in check.items(r, "durations")]
-        for r in rows
-    ]
-    if any(len(row) != len(rows) for row in numbers):
-        check.complain("E113", "durations", rule="a square matrix is needed")
-    check.stop_if_wrong()
-    full = np.array(numbers, dtype=np.float64)
-    return {"matrix": full[np.ix_(nodes, nodes)], "metric": "matrix"}
+    own = {
+        name: np.array(rows, dtype=np.float64)[np.ix_(nodes, nodes)]
+        for name, rows in tables.items()
+    }
+    least = own.pop("costs", own["durations"])
+    return {"matrix": least, "metric": "matrix"}, own
 
 
 def _index(
@@ -276,7 +288,7 @@ def vroom_answer(
         key: sum(route[key] for route in routes)
         for key in ("cost", "duration", "service", "waiting_time")
     }
-    if instance.metric == "greatcircle":
+    if all("distance" in route for route in routes):
         total["distance"] = sum(route["distance"] for route in routes)
     delivered = int(sum(verdict.loads))
     left = [problem.jobs[row - 1] for row in verdict.unserved]
@@ -305,8 +317,15 @@ def _route(
     instance = problem.instance
     stops = (0, *route, 0)
     legs = instance.lengths(stops[:-1], stops[1:])
-    metres = legs * 1000 if instance.metric == "greatcircle" else None
-    seconds = legs if metres is None else metres / SPEED
+    if instance.metric == "greatcircle":
+        metres: FloatArray | None = legs * 1000
+        cost = seconds = legs * 1000 / SPEED
+    else:
+        told = {
+            name: table[stops[:-1], stops[1:]]
+            for name, table in problem.matrices.items()
+        }
+        cost, seconds, metres = legs, told["durations"], told.get("distances")
     clock = np.concatenate([[0.0], np.cumsum(seconds)])
     jobs = [problem.jobs[row - 1] if row else None for row in stops]
     works = [int(job.get("service", 0)) if job else 0 for job in jobs]
@@ -339,7 +358,7 @@ def _route(
     delivered = int(instance.demands[list(route)].sum())
     found = {
         "vehicle": vehicle["id"],
-        "cost": round(clock[-1]),
+        "cost": round(float(cost.sum())),
         "duration": round(clock[-1]),
         "service": sum(works),
         "setup": 0,
