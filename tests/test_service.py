@@ -717,7 +717,7 @@ def test_vroom_leaves_out_what_does_not_fit(client: httpx.Client) -> None:
 
 
 def test_vroom_minds_every_option_and_matrix(client: httpx.Client) -> None:
-    """Costs are made least, durations told; distances too; the address of its clients."""
+    """Costs are made least, durations and distances told; at its clients' address."""
     costs = [[0, 1, 9], [9, 0, 1], [1, 9, 0]]  # 0 1 2 0 is cheap
     tables = {
         "costs": costs,

@@ -45,8 +45,8 @@ VEHICLE_KEYS = {
     "capacity",
 }
 MATRIX_KEYS = {"durations", "distances", "costs"}
-OPTION_KEYS = {"l"}  # seconds; vroom-express has the others, and only these defaults:
-UNUSED = {"g": False, "c": False}
+OPTION_KEYS = {"l"}  # seconds; of vroom-express's others only what is off:
+UNUSED = {"g", "c"}
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def read_vroom(parsed: Any, most_customers: int) -> VroomProblem:
 
 
 def _seconds(check: Checker, given: Any) -> float | None:
-    """The limit in the options; those of vroom-express that ask for nothing may stay."""
+    """The limit in the options; those of vroom-express that ask for nothing may be."""
     if isinstance(given, dict):
-        given = {k: v for k, v in given.items() if UNUSED.get(k) is not v}
+        given = {k: v for k, v in given.items() if not (k in UNUSED and v is False)}
     options = _row(check, given, "options", OPTION_KEYS)
     seconds = options.get("l")
     return None if seconds is None else check.number(seconds, "options.l")
