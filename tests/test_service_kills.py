@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
 
@@ -168,6 +170,25 @@ def test_backup_by_one_command(tmp_path: Path) -> None:
     store.close()
     assert Store(copy.parent).city(city) is not None
     assert main(command) == 2
+
+
+def test_a_backup_is_restored_as_the_docs_say(tmp_path: Path) -> None:
+    """After a crash too, when what came later still lies beside the database."""
+    guide = Path(__file__).parent.parent / "docs" / "service.md"
+    said = guide.read_text().split("To restore", 1)[1]
+    (block,) = re.findall(r"\n\n((?:    .+\n)+)", said)[:1]
+    data = tmp_path / "plans"
+    store = Store(data)
+    known = store.add_city("Gent", "a", "{}", "id,x,y\na,0,0\n")
+    store.backup(tmp_path / "plans-2026-11-18.sqlite")
+    store.add_city("later", "a", "{}", "id,x,y\na,0,0\n")
+    shutil.copytree(data, tmp_path / "crashed")
+    store.close()
+    shutil.rmtree(data)
+    (tmp_path / "crashed").rename(data)
+    assert (data / f"{FILE}-wal").stat().st_size
+    subprocess.run(["sh", "-ec", block], cwd=tmp_path, check=True)
+    assert Store(data).cities() == [(known, "Gent")]
 
 
 def test_migrations_are_numbered(tmp_path: Path) -> None:
