@@ -138,15 +138,15 @@ def service(_: str) -> str:
     rows = [
         (
             "a plan of N = 100 at 0.2 s takes at most 30 ms more than `solve`",
-            f"{extra['median_ms']:g} ms (median of 60; {extra['cpu_ms']:g} ms of CPU)",
+            f"{extra['median_ms']:g} ms (median of 60; {extra['cpu_ms']:g} ms of CPU)"
+            + _priority(extra),
             extra["load_average"],
         ),
         (
             "4 plans/s for an hour at p99 of at most 3 s, none wrong or mixed",
             f"{steady['answers'].get('right', 0):,} of "
             f"{sum(steady['answers'].values()):,} right in {steady['seconds']:.0f} s, "
-            f"p50 {steady['p50_s']:g} s, p99 {steady['p99_s']:g} s"
-            + (f", at priority {steady['priority']}" if "priority" in steady else ""),
+            f"p50 {steady['p50_s']:g} s, p99 {steady['p99_s']:g} s" + _priority(steady),
             f"{low:g} to {high:g}",
         ),
         (
@@ -158,7 +158,7 @@ def service(_: str) -> str:
         (
             "ten times too many requests are refused inside 100 ms",
             f"{refused} refusals, p99 {over['refused_p99_ms']:g} ms, slowest "
-            f"{over['refused_max_ms']:g} ms",
+            f"{over['refused_max_ms']:g} ms" + _priority(over),
             over["load_average"],
         ),
         *(_kills(parts[name]) for name in ("kills", "earlier_kills") if name in parts),
@@ -168,13 +168,12 @@ def service(_: str) -> str:
                 f"{first[f'n{size}_s']:g} s at N = {size:,}"
                 for size in (200, 2000, 5000, 20_000)
             )
-            + f" (request to first event, at priority {first['priority']})",
+            + f" (request to first event{_priority(first)})",
             first["load_average"],
         ),
         (
             "first paint below 1 s, weight below 600 kB",
-            f"{page['first_paint_ms']} ms, {page['weight_kb']} kB, at priority "
-            f"{page['priority']}",
+            f"{page['first_paint_ms']} ms, {page['weight_kb']} kB" + _priority(page),
             page["load_average"],
         ),
         (
@@ -192,6 +191,11 @@ def service(_: str) -> str:
     ]
     lines = [f"| {a} | {b} | {c} |" for a, b, c in rows]
     return "\n".join(["| promise | measured | load average |", "|---|---|---|", *lines])
+
+
+def _priority(part: dict[str, Any]) -> str:
+    """How it was helped against the other programs of the machine, if it was."""
+    return f", at priority {part['priority']}" if "priority" in part else ""
 
 
 def _kills(found: dict[str, Any]) -> tuple[str, str, float]:

@@ -253,6 +253,14 @@ def test_a_phone_shows_everything(
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     cut = "document.querySelector('.vehicle').getBoundingClientRect().right > 390"
     assert not page.evaluate(cut)
+    under = """() => { const { map } = clusterfirst, side = map.element;
+      const box = document.getElementById("figures").getBoundingClientRect();
+      const origin = side.getBoundingClientRect();
+      return map.places.filter((place) => {
+        const at = map.map.latLngToContainerPoint(place.at);
+        return at.x + origin.left < box.right && at.y + origin.top > box.top;
+      }).length; }"""
+    assert page.evaluate(under) == 0  # the figures hide no stop
     if scheme == "dark":
         picture(page, "service-phone")
     context.close()

@@ -138,12 +138,12 @@ export class RouteMap {
   fit() {
     if (!this.places.length) { this.map.setView([0, 0], 2); return; }
     const bounds = L.latLngBounds(this.places.map((p) => p.at));
-    const room = (left) => ({ paddingTopLeft: [left, 48], paddingBottomRight: [48, 48], animate: false });
-    this.map.fitBounds(bounds, room(48));
-    const { x, y } = this.map.getSize();
-    if (x < 700) return; // the figures lie in the lower left corner: they must hide no stop
-    const hidden = this.places.some((p) => { const at = this.map.latLngToContainerPoint(p.at); return at.x < 264 && at.y > y - 144; });
-    if (hidden) this.map.fitBounds(bounds, room(276));
+    const room = (left, below) => ({ paddingTopLeft: [left, 48], paddingBottomRight: [48, below], animate: false });
+    this.map.fitBounds(bounds, room(48, 48));
+    const { x, y } = this.map.getSize(), phone = x < 700; // the figures lie in the lower left corner: they must hide no stop
+    const [wide, high] = phone ? [172, 124] : [264, 144];
+    const hidden = this.places.some((p) => { const at = this.map.latLngToContainerPoint(p.at); return at.x < wide && at.y > y - high; });
+    if (hidden) this.map.fitBounds(bounds, phone ? room(48, high) : room(276, 48));
   }
 
   setRoutes(routes) {
