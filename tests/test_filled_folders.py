@@ -29,6 +29,7 @@ COMMANDS = {
     "merge": "labels merge labels",
     "pretrain": "pretrain town --minutes 0",
     "train": "train --labels labels --config config.json --steps 1 --threads 1",
+    "validate": "train --labels labels --config config.json --steps 1 --validate 1",
     "learn": "learn town --hours 0.001 --threads 1",
 }
 # What each writes, and finds as somebody else's file or as a link that leads out.
@@ -44,6 +45,7 @@ FILES = {
 }
 PLACES = [(command, name) for command, names in FILES.items() for name in names]
 FOLDERS = [("paper", "pictures"), ("pretrain", "checkpoints"), ("train", "checkpoints")]
+FOLDERS += [("validate", "validation")]
 FOLDERS += [("learn", name) for name in ("psi", "labels", "validation", "model")]
 
 

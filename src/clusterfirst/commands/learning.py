@@ -304,12 +304,15 @@ def _fitted(config: TrainConfig, data: TrainData) -> TrainConfig:
 def _validation(
     sources: list[Source], folder: Path, customers: int, count: int, workers: int
 ) -> Validation:
+    from clusterfirst.files.outputs import Outputs
     from clusterfirst.learning.training.validation import (
         ValidationPlan,
         first_source,
         make_validation,
     )
 
+    if folder.parent.is_dir():
+        Outputs().resumed(folder.parent, [f"{folder.name}/"], ours=True)  # no link out
     seconds = max(0.25, (customers / 100) ** 2)
     plan = ValidationPlan(customers, count, seconds, workers)
     say(f"references of {count} validation instances")
