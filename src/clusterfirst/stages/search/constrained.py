@@ -14,8 +14,9 @@ from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.annealing import Plan, make_plan
+from clusterfirst.stages.search.limit_checks import measure_all
 from clusterfirst.stages.search.limited import anneal_limited, construct
-from clusterfirst.stages.search.limits import Limits, limits_of, measure_all
+from clusterfirst.stages.search.limits import Limits, limits_of
 from clusterfirst.stages.search.linked import MATRIX, Data, link_routes, memory_for
 from clusterfirst.stages.search.regions import Region, whole_data
 from clusterfirst.stages.search.ruin_recreate import ruins_for

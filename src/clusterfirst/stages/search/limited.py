@@ -11,17 +11,18 @@ import math
 from typing import Any
 
 from clusterfirst.stages.compiled import inner, kernel, random, signed
-from clusterfirst.stages.search.limited_crossings import random_limited_move
-from clusterfirst.stages.search.limits import (
+from clusterfirst.stages.search.limit_checks import (
     away,
     enter,
     leave,
+    leg_minutes,
     mark,
     may_ride,
     measure,
     minutes_between,
     to_bank,
 )
+from clusterfirst.stages.search.limited_crossings import random_limited_move
 from clusterfirst.stages.search.linked import (
     after,
     before,
@@ -44,17 +45,18 @@ def _extra(data: Any, limits: Any, tours: Any, c: int, a: int, best: float) -> f
     extra = distance(data, a, c) + distance(data, c, b) - tours.gap[a]
     if extra >= best and limits.fixed[r] >= 0.0:
         return math.inf
-    time = limits.service[c]
-    if limits.durations.shape[0] > 1:
-        time += minutes_between(data, limits, a, c)
-        time += minutes_between(data, limits, c, b)
-        time -= minutes_between(data, limits, a, b)
-    else:
-        time += limits.pace * extra
     if limits.length[r] + extra > limits.longest[r]:
         return math.inf
-    if limits.minutes[r] + time > limits.slowest[r]:
-        return math.inf
+    if limits.timed > 0:
+        time = limits.service[c]
+        if limits.durations.shape[0] > 1:
+            time += minutes_between(data, limits, a, c)
+            time += minutes_between(data, limits, c, b)
+            time -= leg_minutes(data, limits, a, b)
+        else:
+            time += limits.pace * extra
+        if limits.minutes[r] + time > limits.slowest[r]:
+            return math.inf
     if tours.size[r] == 0:
         extra += limits.fixed[r]
     moving = away(limits, c, r)
@@ -133,9 +135,10 @@ def _place(
         r = route_of(tours, where)
         a, b = where, after(tours, where)
         limits.length[r] += distance(data, a, c) + distance(data, c, b) - tours.gap[a]
-        limits.minutes[r] += minutes_between(data, limits, a, c) + limits.service[c]
-        limits.minutes[r] += minutes_between(data, limits, c, b)
-        limits.minutes[r] -= minutes_between(data, limits, a, b)
+        if limits.timed > 0:
+            time = minutes_between(data, limits, a, c) + limits.service[c]
+            time += minutes_between(data, limits, c, b)
+            limits.minutes[r] += time - leg_minutes(data, limits, a, b)
         link(data, tours, c, where)
         delta += extra + enter(limits, c, r)
         ruins.absent[c] = 0

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from clusterfirst.stages.compiled import inlined, inner
-from clusterfirst.stages.search.limits import (
+from clusterfirst.stages.search.limit_checks import (
     away,
     enter,
     keeps,

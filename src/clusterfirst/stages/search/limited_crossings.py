@@ -11,6 +11,12 @@ from typing import Any
 import numpy as np
 
 from clusterfirst.stages.compiled import inlined, inner, random_bits, signed
+from clusterfirst.stages.search.limit_checks import (
+    keeps,
+    leg_minutes,
+    minutes_between,
+    note_way,
+)
 from clusterfirst.stages.search.limited_changes import (
     all_may,
     change_vehicle,
@@ -20,7 +26,6 @@ from clusterfirst.stages.search.limited_changes import (
     settle,
 )
 from clusterfirst.stages.search.limited_moves import exchange, move_string, swap
-from clusterfirst.stages.search.limits import keeps, minutes_between, note_way
 from clusterfirst.stages.search.linked import after, before, distance, join, route_of
 from clusterfirst.stages.search.moves import (
     CROSS,
@@ -77,8 +82,8 @@ def _turn(data: Any, limits: Any, state: Any, u: int, v: int, allowed: float) ->
     time = 0.0
     if limits.timed > 0:
         time = minutes_between(data, limits, u, v) + minutes_between(data, limits, x, y)
-        time -= minutes_between(data, limits, u, x)
-        time -= minutes_between(data, limits, v, y)
+        time -= leg_minutes(data, limits, u, x)
+        time -= leg_minutes(data, limits, v, y)
     if limits.one_way > 0:
         delta += limits.back[v] - limits.back[x] - limits.ahead[v] + limits.ahead[x]
         if limits.timed > 0:
@@ -189,6 +194,8 @@ def _exchange_tails(
     x = after(tours, u)
     one, two = _crossed(data, limits, tours, u, v)
     delta = one[2] + two[2] - limits.length[r] - limits.length[s]
+    if limits.priced == 0 and delta >= priced_up_to(limits, allowed):
+        return  # before the walk along the two ends
     straight = keeps(limits, r, one) and keeps(limits, s, two)
     if straight and limits.picky > 0:
         straight = all_may(limits, tours, x, n + 1 + r, s)

@@ -11,6 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from clusterfirst.stages.compiled import inlined, inner, signed
+from clusterfirst.stages.search.limit_checks import (
+    enter,
+    leave,
+    leg_minutes,
+    may_move,
+    minutes_between,
+)
 from clusterfirst.stages.search.limited_changes import (
     all_may,
     change_vehicle,
@@ -20,7 +27,6 @@ from clusterfirst.stages.search.limited_changes import (
     priced_up_to,
     settle,
 )
-from clusterfirst.stages.search.limits import enter, leave, may_move, minutes_between
 from clusterfirst.stages.search.linked import (
     after,
     before,
@@ -45,8 +51,8 @@ def _string_sums(
         back += distance(data, onward, node)
         minutes += limits.service[onward]
         minutes_back += minutes_between(data, limits, onward, node)
-        minutes_back -= minutes_between(data, limits, node, onward)
-        minutes += minutes_between(data, limits, node, onward)
+        minutes_back -= leg_minutes(data, limits, node, onward)
+        minutes += leg_minutes(data, limits, node, onward)
         node = onward
     return ahead, back, minutes, minutes + minutes_back
 
@@ -132,11 +138,11 @@ def _make_string(
     out_time, in_time = 0.0, 0.0
     if limits.timed > 0:
         out_time = minutes_between(data, limits, p, q) - minutes
-        out_time -= minutes_between(data, limits, p, first)
-        out_time -= minutes_between(data, limits, last, q)
+        out_time -= leg_minutes(data, limits, p, first)
+        out_time -= leg_minutes(data, limits, last, q)
         in_time = minutes_between(data, limits, a, head)
         in_time += minutes_between(data, limits, foot, b)
-        in_time -= minutes_between(data, limits, a, b)
+        in_time -= leg_minutes(data, limits, a, b)
         in_time += minutes_back if turned else minutes
     change = (delta + fee, moving, allowed)
     load, size, length, time = now(limits, tours, r)
@@ -189,9 +195,11 @@ def swap(
     here_time, there_time = 0.0, 0.0
     if limits.timed > 0:
         here_time = _detour_minutes(data, limits, p, x, q)
-        here_time -= _detour_minutes(data, limits, p, u, q)
+        here_time -= leg_minutes(data, limits, p, u)
+        here_time -= leg_minutes(data, limits, u, q)
         there_time = _detour_minutes(data, limits, a, u, b)
-        there_time -= _detour_minutes(data, limits, a, x, b)
+        there_time -= leg_minutes(data, limits, a, x)
+        there_time -= leg_minutes(data, limits, x, b)
     shift = data.demands[u] - data.demands[x]
     sums = (shift, here, there, here_time, there_time)
     if _trade_places(limits, state, u, x, sums, (here + there, price, allowed)):
@@ -279,12 +287,12 @@ def _minutes_without(
 ) -> float:
     """Minutes on the road when v has left its route and u stands behind `at`."""
     a, b = before(tours, v), after(tours, v)
-    change = -_detour_minutes(data, limits, a, v, b)
+    change = -leg_minutes(data, limits, a, v) - leg_minutes(data, limits, v, b)
     if at == a:
         return change + _detour_minutes(data, limits, a, u, b)
     change += minutes_between(data, limits, a, b)
     onward = after(tours, at)
-    change -= minutes_between(data, limits, at, onward)
+    change -= leg_minutes(data, limits, at, onward)
     return change + _detour_minutes(data, limits, at, u, onward)
 
 

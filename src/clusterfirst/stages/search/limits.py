@@ -1,4 +1,4 @@
-"""What a day with constraints adds to the compiled search, checked in O(1) per place.
+"""What a day with constraints adds to the compiled search, as arrays.
 
 Slot r of the tours is vehicle r. Orders that are on no vehicle are in the bank, at a
 price far above any way. A plain CVRP has none of this and runs none of it.
@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
-from clusterfirst.stages.compiled import inlined, inner, kernel
-from clusterfirst.stages.search.linked import after, distance
 
 SAFE = 1 - 1e-12  # of a limit: the judge adds in another order
 LEAST_WORTH = 1e-3  # of the highest priority: what is worth nothing is served too
@@ -37,7 +35,10 @@ class Limits(NamedTuple):
     worth: FloatArray  # (n + 1,) price of leaving an order in the bank; 0 in groups
     service: FloatArray  # (n + 1,) minutes
     durations: FloatArray  # (n + 1, n + 1) minutes, or (1, 1)
+    leg_to: IntArray  # (nodes,) the node that `leg` leads to from each
+    leg: FloatArray  # (nodes,) minutes, read from the durations once
     pace: float  # minutes per distance where there are no durations
+    special: npt.NDArray[np.uint8]  # (n + 1,) has a wish, a group or a home: looked at
     home: IntArray  # (n + 1,) the vehicle of another plan, -1: none
     move_price: float  # of each order that is not at home
     length: FloatArray  # (V,) of each route now
@@ -88,31 +89,36 @@ def limits_of(
     kind = fleet.kind[vehicles]
     worth = bank_prices(instance)
     wish, allowed = _wishes(asked, n, vehicles)
-    groups, aparts = (
-        numbers if len(numbers) else np.full(n + 1, -1)
-        for numbers in (asked.groups, asked.aparts)
-    )
+    groups, aparts = (_several(numbers, n) for numbers in (asked.groups, asked.aparts))
     must = ~fleet.optional[kind]
     fixed = fleet.fixed_cost[kind] - np.where(must, 2 * worth.max(), 0.0)
     grouped = groups >= 0
     count = int(groups.max(initial=-1)) + 2
+    wanted = (wish > 0) | grouped | (aparts >= 0)
+    timed = asked.timed and _hours_bind(instance, kind)
+    units = instance.vehicle_units[vehicles]
+    traits = [fleet.max_stops[kind], fleet.max_distance[kind], fleet.max_duration[kind]]
+    traits += [fixed, units.astype(np.float64), *allowed.astype(np.float64)]
+    kinds = np.unique(np.array(traits), axis=1, return_inverse=True)[1].reshape(-1)
+    picky, kept = bool(wanted.any()), bool((home >= 0).any())
     return Limits(
-        capacity=np.array(instance.vehicle_units[vehicles]),
+        capacity=np.array(units),
         stops=np.minimum(fleet.max_stops[kind], 2**40).astype(np.int64),
         longest=fleet.max_distance[kind] * SAFE,
-        slowest=fleet.max_duration[kind] * SAFE,
+        slowest=fleet.max_duration[kind] * SAFE if timed else np.full(size, np.inf),
         fixed=fixed,
-        kind=np.array(kind),
+        kind=kinds,
         wish=wish,
         allowed=allowed,
-        group=groups.copy(),
-        apart=aparts.copy(),
+        group=groups,
+        apart=aparts,
         worth=np.where(grouped, 0.0, worth),
-        service=np.zeros(n + 1) if asked.service is None else np.array(asked.service),
-        durations=np.zeros((1, 1))
-        if asked.durations is None
-        else np.array(asked.durations),
+        service=_or_zeros(asked.service, (n + 1,)),
+        durations=_or_zeros(asked.durations, (1, 1)),
+        leg_to=np.full(n + 1 + size, -1, dtype=np.int64),
+        leg=np.zeros(n + 1 + size),
         pace=0.0 if asked.speed is None else 60.0 / asked.speed,
+        special=(wanted | (home >= 0)).astype(np.uint8),
         home=home,
         move_price=price[0],
         length=np.zeros(size),
@@ -128,8 +134,53 @@ def limits_of(
         banked=np.array([n]),
         changed=np.zeros(size, dtype=np.int64),
         is_changed=np.zeros(size, dtype=np.int64),
-        **_asked(instance, fixed, home, price, kind),
+        timed=int(timed),
+        mixed=int(picky or kept or len(np.unique(kinds)) > 1),
+        **_asked(instance, fixed, home, price, picky),
     )
+
+
+def _or_zeros(given: FloatArray | None, shape: tuple[int, ...]) -> FloatArray:
+    return np.zeros(shape) if given is None else np.array(given)
+
+
+def _several(numbers: IntArray, n: int) -> IntArray:
+    """(n + 1,) numbers of groups; one order alone is no group."""
+    if not len(numbers):
+        return np.full(n + 1, -1)
+    alone = np.bincount(numbers[numbers >= 0], minlength=1) == 1
+    return np.where((numbers >= 0) & alone[numbers], -1, numbers)
+
+
+def _hours_bind(instance: Instance, kind: IntArray) -> bool:
+    """Whether a route that keeps the other limits could take too long for somebody."""
+    asked, n = instance.constraints, instance.num_customers
+    assert asked is not None
+    fleet = asked.fleet
+    longest = float(fleet.max_duration[kind].min(initial=np.inf))
+    if not np.isfinite(longest) or not n:
+        return False
+    upto = np.cumsum(np.sort(instance.demand_units[1:]))
+    fit = int(np.searchsorted(upto, instance.capacity_units, side="right"))
+    most = int(min(fit, n, fleet.max_stops[kind].max()))
+    if asked.durations is not None:
+        leg = float(asked.durations.max())
+    elif instance.matrix is not None:
+        leg = float(
+            instance.minutes(
+                *np.unravel_index(instance.matrix.argmax(), instance.matrix.shape)
+            )
+        )
+    else:  # no way is longer than the two to the depot; rounding adds one unit at most
+        leg = (
+            60
+            / (asked.speed or 1.0)
+            * (1 + 2 * instance.lengths(0, np.arange(n + 1)).max())
+        )
+    stops = (
+        0.0 if asked.service is None else np.sort(asked.service)[n + 1 - most :].sum()
+    )
+    return bool((most + 1) * leg + stops > longest * SAFE)
 
 
 def _asked(
@@ -137,22 +188,19 @@ def _asked(
     fixed: FloatArray,
     home: IntArray,
     price: tuple[float, float],
-    kind: IntArray,
+    picky: bool,
 ) -> dict[str, Any]:
     """What is asked at all, and room for the sums along the routes."""
     asked = instance.constraints
     assert asked is not None
-    fleet, size = asked.fleet, len(kind)
-    picky = len(asked.wishes[0]) > 0 or len(asked.groups) > 0 or len(asked.aparts) > 0
+    fleet, size = asked.fleet, len(fixed)
     kept = bool((home >= 0).any())
     nodes = instance.num_customers + 1 + size
     return dict(
-        timed=int(asked.timed and bool(np.isfinite(fleet.max_duration).any())),
         one_way=int(not instance.symmetric),
         own_starts=0,
         picky=int(picky),
         watched=int(picky or kept),
-        mixed=int(picky or kept or len(np.unique(kind)) > 1),
         priced=int(kept or bool(fixed.any())),
         cheapest=float(fixed.min(initial=0.0)) if fixed.size else 0.0,
         generous=float(np.abs(fleet.fixed_cost).max()) + 3 * price[0] * kept,
@@ -190,201 +238,6 @@ def _wishes(
     classes, allowed = asked.wishes
     if not len(classes):
         return np.zeros(n + 1, dtype=np.int64), np.ones((1, len(vehicles)), np.uint8)
-    return classes.copy(), np.ascontiguousarray(allowed[:, vehicles], dtype=np.uint8)
-
-
-@inlined
-def minutes_between(data: Any, limits: Any, a: int, b: int) -> float:
-    """Minutes from node a to node b."""
-    if limits.timed == 0:
-        return 0.0
-    if limits.durations.shape[0] > 1:
-        return float(limits.durations[data.rows[a], data.rows[b]])
-    return float(limits.pace * distance(data, a, b)) if limits.pace > 0.0 else 0.0
-
-
-@inner
-def may_ride(data: Any, limits: Any, tours: Any, c: int, r: int) -> bool:
-    """Whether vehicle r may take order c, apart from the way to it."""
-    if tours.load[r] + data.demands[c] > limits.capacity[r]:
-        return False
-    if tours.size[r] >= limits.stops[r]:
-        return False
-    if limits.picky == 0:
-        return True
-    if limits.allowed[limits.wish[c], r] == 0:
-        return False
-    g = limits.group[c]
-    if g >= 0 and limits.group_in[g] > 0 and limits.group_at[g] != r:
-        return False
-    a = limits.apart[c]
-    return not (a >= 0 and limits.apart_in[a, r] > 0)
-
-
-@inner
-def enter(limits: Any, c: int, r: int) -> float:
-    """Note that order c rides on vehicle r; return the price of a group made whole."""
-    g, a = limits.group[c], limits.apart[c]
-    if a >= 0:
-        limits.apart_in[a, r] += 1
-    if limits.home[c] >= 0 and limits.home[c] != r:
-        limits.away_now[0] += 1
-    if g < 0:
-        return 0.0
-    limits.group_at[g] = r
-    limits.group_in[g] += 1
-    return -float(limits.group_worth[g]) if whole(limits, g) else 0.0
-
-
-@inner
-def leave(limits: Any, c: int, r: int) -> float:
-    """Note that order c left vehicle r; return the price of a group that it broke."""
-    g, a = limits.group[c], limits.apart[c]
-    if a >= 0:
-        limits.apart_in[a, r] -= 1
-    if limits.home[c] >= 0 and limits.home[c] != r:
-        limits.away_now[0] -= 1
-    if g < 0:
-        return 0.0
-    broken = whole(limits, g)
-    limits.group_in[g] -= 1
-    return float(limits.group_worth[g]) if broken else 0.0
-
-
-@inlined
-def whole(limits: Any, g: int) -> bool:
-    """Whether all of a group are on the road."""
-    return bool(limits.group_in[g] == limits.group_size[g])
-
-
-@inlined
-def away(limits: Any, c: int, r: int) -> float:
-    """The price of an order that is not on the vehicle it was on."""
-    h = limits.home[c]
-    return float(limits.move_price) if h >= 0 and h != r else 0.0
-
-
-@inner
-def may_move(limits: Any, c: int, s: int) -> bool:
-    """Whether order c may change to vehicle s, apart from loads and ways."""
-    if limits.allowed[limits.wish[c], s] == 0:
-        return False
-    g, a = limits.group[c], limits.apart[c]
-    if g >= 0 and limits.group_in[g] > 1:
-        return False
-    return not (a >= 0 and limits.apart_in[a, s] > 0)
-
-
-@inlined
-def keeps(limits: Any, r: int, new: Any) -> bool:
-    """Whether vehicle r may drive so much, so many stops, so far and so long.
-
-    What is above a limit already, by rounding, may become less.
-    """
-    load, size, length, minutes = new
-    if load > limits.capacity[r] or size > limits.stops[r]:
-        return False
-    if length > limits.longest[r] and length > limits.length[r]:
-        return False
-    return bool(minutes <= limits.slowest[r] or minutes <= limits.minutes[r])
-
-
-@inner
-def uneven(limits: Any, new: Any) -> float:
-    """The price of a route that has more, or less, than each should have."""
-    load, size, length, minutes = new
-    if size == 0:
-        return 0.0
-    has = float(size)
-    if limits.balance == 2:
-        has = float(load)
-    elif limits.balance == 3:
-        has = length
-    elif limits.balance == 4:
-        has = minutes
-    return float(limits.even[0] * (has - limits.even[1]) ** 2)
-
-
-@inner
-def note_way(data: Any, limits: Any, tours: Any, r: int) -> None:
-    """Write down the sums along route r, unless they stand there."""
-    if tours.noted[r] == 1:
-        return
-    tours.noted[r] = 1
-    depot = len(data.demands) + r
-    tours.place[depot] = 0
-    tours.upto[depot] = 0
-    place, load, node = 0, 0, depot
-    ahead, back, clock, clock_back = 0.0, 0.0, 0.0, 0.0
-    while True:
-        onward = after(tours, node)
-        ahead += tours.gap[node]
-        if limits.one_way == 0 and limits.durations.shape[0] == 1:
-            clock += limits.pace * tours.gap[node]
-        else:
-            clock += minutes_between(data, limits, node, onward)
-        if limits.one_way > 0:
-            back += distance(data, onward, node)
-            clock_back += minutes_between(data, limits, onward, node)
-        if onward == depot:
-            break
-        node = onward
-        place += 1
-        load += data.demands[node]
-        clock += limits.service[node]
-        clock_back += limits.service[node]
-        tours.place[node] = place
-        tours.upto[node] = load
-        limits.ahead[node] = ahead
-        limits.clock[node] = clock
-        limits.back[node] = back if limits.one_way > 0 else ahead
-        limits.clock_back[node] = clock_back if limits.one_way > 0 else clock
-    limits.length[r], limits.minutes[r] = ahead, clock
-    limits.length_back[r] = back if limits.one_way > 0 else ahead
-    limits.minutes_back[r] = clock_back if limits.one_way > 0 else clock
-
-
-@inner
-def measure(data: Any, limits: Any, tours: Any, r: int) -> None:
-    """Walk along route r and note its length and minutes."""
-    depot = len(data.demands) + r
-    length, minutes, node = 0.0, 0.0, depot
-    streets = limits.timed > 0 and limits.durations.shape[0] > 1
-    while True:
-        onward = after(tours, node)
-        length += tours.gap[node]
-        if streets:
-            minutes += minutes_between(data, limits, node, onward)
-        if onward == depot:
-            break
-        minutes += limits.service[onward]
-        node = onward
-    if limits.timed > 0 and not streets:
-        minutes += limits.pace * length
-    limits.length[r] = length
-    limits.minutes[r] = minutes
-
-
-@kernel
-def measure_all(data: Any, limits: Any, tours: Any) -> None:
-    """Walk along every route; what was noted along them is forgotten."""
-    for r in range(len(tours.size)):
-        measure(data, limits, tours, r)
-        tours.noted[r] = 0
-
-
-@inner
-def mark(limits: Any, count: int, r: int) -> int:
-    """Remember to measure route r again; return how many are remembered."""
-    if limits.is_changed[r] == 0:
-        limits.is_changed[r] = 1
-        limits.changed[count] = r
-        count += 1
-    return count
-
-
-@inner
-def to_bank(limits: Any, c: int) -> None:
-    """Put an order into the bank."""
-    limits.bank[limits.banked[0]] = c
-    limits.banked[0] += 1
+    allowed = allowed[:, vehicles]
+    wish = np.where(allowed.all(axis=1), 0, np.arange(len(allowed)))[classes]
+    return wish, np.ascontiguousarray(allowed, dtype=np.uint8)
