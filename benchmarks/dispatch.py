@@ -37,6 +37,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 SIZES = (100, 200, 300, 500, 1000)  # orders of the days beside PyVRP, four of each
 EACH = 4
 PRICES = (0.0, 0.25, 0.5, 0.7, 1.0, 2.0, 4.0)  # mean distances to the ten nearest
+YESTERDAY = 400_000  # iterations of the plan that is kept: some 4 CPU seconds
 
 
 def _points(rng: np.random.Generator, index: int) -> FloatArray:
@@ -276,13 +277,13 @@ def known_today(plan: Solution, rename: dict[int, int]) -> Solution:
     return Solution([[rename[c] for c in r if c in rename] for r in plan.routes])
 
 
-def keep(days: int = 10, iterations: int = 15_000) -> None:
+def keep(days: int = 10, iterations: int = 60_000) -> None:
     """Same-route pairs kept and extra length, over the price of a move."""
     rows: list[dict[str, Any]] = []
     effort = SolveOptions(iterations=iterations, threads=1)
     for index in range(days):
         before, today, rename = two_days(index)
-        was = solve(before, SolveOptions(time_limit=1.0, threads=1))
+        was = solve(before, SolveOptions(iterations=YESTERDAY, threads=1))
         plan = known_today(was.solution, rename)
         step = today.plane
         gaps = np.sort(np.hypot(*(step[1:, None] - step[None, 1:]).transpose(2, 0, 1)))

@@ -329,7 +329,15 @@ def test_check_and_export_read_the_tables(
     targets = [word for out in outs for word in ("--out", str(tmp_path / out))]
     assert main(["export", *words, *targets]) == 0
     assert all((tmp_path / out).stat().st_size for out in outs)
-    capfd.readouterr()
+    picture = ["--out", str(tmp_path / "q.png")]
+    assert main(["plot", *words, *picture]) == 0  # what people type for a picture
+    assert (tmp_path / "q.png").read_bytes() == (tmp_path / "p.png").read_bytes()
+    assert "no times are known" not in capfd.readouterr().err
+    untimed = [word for word in words if word not in ("--speed", "30")]
+    sheets = ["--out", str(tmp_path / "t.sheets.html"), "--start", "7:30"]
+    if "max_duration" not in (tmp_path / "vehicles.csv").read_text():
+        assert main(["export", *untimed, *sheets]) == 0
+        assert "no times are known; give --speed" in capfd.readouterr().err
     assert main(["check", *words, "--vehicles", str(tmp_path / "p.png")]) == 2
     assert "E404 --vehicles" in capfd.readouterr().err
     assert main(["check", *words, "--capacity", "3"]) == 2

@@ -92,6 +92,20 @@ def test_sheets_show_times_of_day(tmp_path: Path) -> None:
     assert "08:00" in tags.text
 
 
+def test_sheets_show_the_load_so_far(tmp_path: Path) -> None:
+    """Each stop adds its demand; the last one stands at the load of the route."""
+    day, plan = nasty_day(), Solution([[1, 2]], [1])
+    write_solution(tmp_path / "a.sheets.html", day, plan)
+    page = (tmp_path / "a.sheets.html").read_text()
+    at = re.findall(r"<th[^>]*>([^<]*)</th>", page).index("so far")
+    cells = [
+        re.findall(r"<td[^>]*>(.*?)</td>", row)
+        for row in re.findall(r"<tr>(<td.*?)</tr>", page)[:2]
+    ]
+    loads = np.cumsum([float(day.demands[c]) for c in (1, 2)])
+    assert [float(row[at]) for row in cells] == pytest.approx(loads.tolist())
+
+
 def test_gpx_is_xml(tmp_path: Path) -> None:
     """Every stop is a point of a route that XML readers understand."""
     write_solution(tmp_path / "a.gpx", nasty_day(), Solution([[1, 2], [3]], [0, 1]))

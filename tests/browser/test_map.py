@@ -85,6 +85,40 @@ def test_the_map_shows_everything(map_page: Page) -> None:
     assert map_page.locator(".route input:checked").count() == 50
 
 
+# What is drawn while the map is painted afresh: numbers, and arrows by their colour.
+DRAWN = """() => {
+  const numbers = new Set(), arrows = new Set();
+  const { fillText, fill } = CanvasRenderingContext2D.prototype;
+  Object.assign(CanvasRenderingContext2D.prototype, {
+    fillText(text, ...rest) { numbers.add(text); fillText.call(this, text, ...rest); },
+    fill(...a) { if (!a.length) arrows.add(this.fillStyle); fill.apply(this, a); }
+  });
+  window.drawn = () => [[...numbers], [...arrows]];
+}"""
+
+
+def test_numbers_arrows_and_changed_stops_are_drawn(
+    browser: Browser, map_page: Page
+) -> None:
+    """Near enough, stops have their numbers and legs arrows; who moved has a rim."""
+    map_page.wait_for_selector("body[data-ready='2000']")
+    map_page.evaluate(DRAWN)
+    facts = map_page.locator(".route .facts").first
+    facts.click()  # the map goes to this route
+    for _ in range(3):
+        map_page.mouse.move(700, 400)
+        map_page.mouse.wheel(0, -400)
+        map_page.wait_for_timeout(600)
+    numbers, arrows = map_page.evaluate("drawn()")
+    assert {str(number) for number in range(1, 6)} & set(numbers)
+    assert all(text.isdecimal() and 1 <= int(text) <= 40 for text in numbers if text)
+    assert arrows
+    plan = map_page.evaluate("JSON.parse(document.getElementById('plan').textContent)")
+    stops = [stop for route in plan["routes"] for stop in route["stops"]]
+    assert {stop["number"] for stop in plan["routes"][0]["stops"]} == set(range(1, 41))
+    assert 0 < sum(stop["moved"] for stop in stops) < len(stops)
+
+
 def test_the_map_pans_fluently(browser: Browser, map_page: Page) -> None:
     """While the mouse drags the map, nothing keeps its thread busy for long."""
     map_page.wait_for_selector("body[data-ready='2000']")

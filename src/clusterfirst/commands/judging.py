@@ -126,6 +126,9 @@ def export(
     minutes = None if start is None else _time_of_day(start)
     instance = reader.instance(instance_file)
     solution, _ = reader.solution(solution_file, instance)
+    timed = instance.constraints is not None and instance.constraints.timed
+    if start is not None and not timed:
+        say("--start: no times are known; give --speed KMH or --durations FILE")
     changes = None
     if compare is not None:
         before, _ = reader.solution(compare, instance, strangers=True)
