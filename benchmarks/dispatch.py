@@ -31,7 +31,7 @@ from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import search_limited
 from clusterfirst.stages.search.polish import polish
 from clusterfirst.stages.search.schedule import PolishSettings
-from machine import ROOT, facts
+from machine import ROOT, commit, facts
 
 RESULTS = ROOT / "benchmarks" / "results"
 SIZES = (100, 200, 300, 500, 1000)  # orders of the days beside PyVRP, four of each
@@ -179,6 +179,7 @@ def peer(seconds: list[float], only: range) -> None:
                 "clusterfirst": ours.verdict.cost,
                 "spent": sum(ours.seconds.values()),
                 "PyVRP": by_pyvrp(day, data, limit, 0),
+                "commit": commit(),
             }
             rows = [r for r in rows if (r["day"], r["seconds"]) != (index, limit)]
             rows.append(row)

@@ -55,7 +55,7 @@ def main(turns: int = 5) -> None:
                 rows += [row] if turn else []
         finally:
             subprocess.run([*git, "remove", "--force", old], check=True)
-    path = ROOT / "benchmarks" / "results" / "plain.json"
+    path = ROOT / "benchmarks" / "results" / "dispatch-plain.json"
     path.write_text(
         json.dumps({**facts(), "before_commit": BEFORE, "rows": rows}, indent=1) + "\n"
     )

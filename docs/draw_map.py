@@ -2,8 +2,8 @@
 
     python docs/draw_map.py
 
-The map of the week's last day, beside the day before, near enough for the numbers of
-its stops. Needs the test browser (`make test-browser` installs it).
+The map of the week's last day, beside the day before. Needs the test browser
+(`make test-browser` installs it).
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 from one_week import plan_week  # noqa: E402  # an example, not a package
 
-CLOSER = 0  # turns of the wheel
-
 
 def main() -> None:
     """Plan the week, open the map and take its picture."""
@@ -31,10 +29,6 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1100, "height": 640})
         page.goto((Path(folder) / "friday.html").as_uri())
         page.wait_for_selector("body[data-ready]")
-        for _ in range(CLOSER):
-            page.mouse.move(680, 320)
-            page.mouse.wheel(0, -120)
-            page.wait_for_timeout(800)
         page.screenshot(path=ROOT / "docs" / "pictures" / "map.png")
         browser.close()
 

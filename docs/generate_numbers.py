@@ -272,7 +272,9 @@ def beside_pyvrp(_: str) -> str:
             cells.append(mean + (f" ({none} without an answer)" if none else ""))
         ahead = sum(not r["PyVRP"] or r["clusterfirst"] < r["PyVRP"] for r in rows)
         lines.append(f"| {' | '.join([*cells, f'{ahead}'])} |")
-    return "\n".join([*lines, "", f"{_when(table)}."])
+    old = sum("commit" not in row for row in table["rows"])
+    older = f"; {old} of {len(table['rows'])} answers are of 2026-11-18, older code"
+    return "\n".join([*lines, "", f"{_when(table)}{older if old else ''}."])
 
 
 def wide_limits(_: str) -> str:
@@ -285,6 +287,19 @@ def wide_limits(_: str) -> str:
         f"1,000 orders, every limit on and none binding, equal iterations: {ratio:.2f} "
         f"times the CPU seconds of the plain search, routes {gap:+.2f} % ({len(rows)} "
         f"days, {_when(table)})."
+    )
+
+
+def plain_ratio(_: str) -> str:
+    """A plain CVRP today beside the code that knew no limits."""
+    table = _stored("dispatch", "plain")
+    rows, old = table["rows"], table["before"]
+    today, before = (min(r[f"{k}_cpu"] for r in rows) for k in ("today", "before"))
+    cost = 100 * (rows[0]["today"] / rows[0]["before"] - 1)
+    return (
+        f"A plain CVRP of 500 orders, equal counts: {today / before:.2f} times the "
+        f"CPU seconds of {old}, the last code without limits, cost {cost:+.2f} % "
+        f"({len(rows)} turns in one run, {_when(table)})."
     )
 
 
@@ -324,6 +339,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "service": service,
     "scale": scale,
     "pyvrp": beside_pyvrp,
+    "plain": plain_ratio,
     "wide": wide_limits,
     "keeping": keeping_curve,
     "warm": warm_starts,

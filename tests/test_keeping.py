@@ -125,6 +125,8 @@ def test_the_report(tmp_path: Path, capsys: Capture) -> None:
     assert main([*command, *keep, "--keep-share", "0.9"]) == 0
     said = capsys.readouterr().err
     assert "of 40 changed vehicle, 0 because of new orders" in said
+    assert main([*command, "--method", "neural", *keep]) == 0
+    assert "W436 routes begin with the plan that is kept" in capsys.readouterr().err
     assert "than free planning" in said
     assert main([*command, *keep, "--frozen", "Anna|Ben"]) == 0
     for wrong, word in (

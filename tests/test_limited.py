@@ -20,7 +20,7 @@ from clusterfirst.solving.keeping import Kept
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import Keeping, search_limited
-from clusterfirst.stages.search.limits import bank_prices
+from clusterfirst.stages.search.limits import bank_prices, limits_of
 from clusterfirst.stages.search.schedule import PolishSettings
 from test_constraints import random_day
 
@@ -170,6 +170,39 @@ def test_limits_that_do_not_bind_cost_little() -> None:
     free = solve(plain, SolveOptions(iterations=2000, threads=1)).verdict.cost
     kept = solve(wide, SolveOptions(iterations=20_000)).verdict.cost
     assert kept < 1.02 * free
+
+
+def test_hours_that_are_passed_over_never_bind() -> None:
+    """Where they are not looked at, no route that fits is too long, in any order."""
+    rng, passed = np.random.default_rng(9), 0
+    for turn in range(60):
+        rows = 6
+        fleet = Fleet(
+            ("a",),
+            np.array([7.0]),
+            max_stops=np.array([float(rng.integers(1, 5))]),
+            max_duration=np.array([float(rng.integers(50, 900))]),
+        )
+        times: dict[str, Any] = {"speed": float(rng.integers(5, 60))}
+        if turn % 2:
+            times = {"durations": rng.integers(1, 90, (rows, rows)).astype(float)}
+        service = np.r_[0, rng.integers(0, 30, rows - 1)].astype(float)
+        day = Instance(
+            np.r_[0, rng.integers(1, 4, rows - 1)],
+            1,
+            coords=10 * rng.random((rows, 2)),
+            constraints=Constraints(fleet, service=service, **times),
+        )
+        home = np.full(rows, -1)
+        if limits_of(day, np.array([0]), home, (0.0, np.inf)).timed:
+            continue
+        passed += 1
+        for size in range(1, int(fleet.max_stops[0]) + 1):
+            for route in permutations(range(1, rows), size):
+                if day.demands[list(route)].sum() <= 7:
+                    minutes = judge(day, Solution([route], [0])).minutes[0]
+                    assert minutes <= fleet.max_duration[0]
+    assert 5 < passed < 55
 
 
 def test_several_threads_say_that_one_searches() -> None:

@@ -163,11 +163,14 @@ def _kept(
     day = form.instance
     settings = PolishSettings(options.seed, options.iterations, 1)
     routing, keeping = at_home(form, keep)
+    said = []
+    if options.method == "neural":
+        said = ["W436 routes begin with the plan that is kept, not with the network"]
     if keep.start is not None:
         found = search_limited(
             day, routing, settings, deadline, keeping=keeping, on_improvement=improved
         )
-        return Searched(in_old_order(day, found, keeping))
+        return Searched(in_old_order(day, found, keeping), notes=said)
     # The free plan is for comparison, and gets a part of the time.
     soon = deadline.share(FREE_SHARE)
     begun = beginning(day, options, soon)
@@ -185,7 +188,9 @@ def _kept(
     if missing and np.isfinite(keeping.most):  # serving counts more than staying
         dear = replace(keeping, most=np.inf, price=float(day.lengths(0, 1)))
         found = search_limited(day, routing, settings, deadline, keeping=dear)
-    return Searched(in_old_order(day, found, keeping), free, "kept", begun.notes)
+    return Searched(
+        in_old_order(day, found, keeping), free, "kept", said or begun.notes
+    )
 
 
 def _frozen_first(given: Routing, keeping: Keeping) -> Routing:
