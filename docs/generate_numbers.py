@@ -161,7 +161,7 @@ def service(_: str) -> str:
             f"{over['refused_max_ms']:g} ms" + _priority(over),
             over["load_average"],
         ),
-        *(_kills(parts[name]) for name in ("kills", "earlier_kills") if name in parts),
+        _kills(parts["kills"]),
         (
             "routes appear within a second",
             ", ".join(
