@@ -14,6 +14,7 @@ import numpy as np
 
 from clusterfirst.files.source import read_bytes
 from clusterfirst.files.strict_json import write_json
+from clusterfirst.learning.labels.making import Teacher
 from clusterfirst.learning.training.config_files import TRAINING
 from clusterfirst.learning.training.loop import TrainConfig, Trainer
 from clusterfirst.learning.training.pretraining import pretrain
@@ -24,6 +25,9 @@ from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
 
 SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (log/)
+# From here on our own polish teaches: on Belem (N = 280) its answers of 1 CPU second are
+# 0.6 % above HGS of 10 s, those of HGS 1.9 % (docs/benchmarks.md).
+POLISH_TEACHES = 200
 LEAST_LABELS = 16
 PILOT = 16  # labels that show how many fit
 TIMED_STEPS = 3
@@ -60,9 +64,21 @@ class LearnSettings:
                 raise InputError(Problem("E404", f"--{name}", str(value), rule))
 
     @property
+    def teacher(self) -> Teacher:
+        """Who makes the labels."""
+        return "polish" if self.customers >= POLISH_TEACHES else "hgs"
+
+    @property
     def label_seconds(self) -> float:
-        """Time of one label: HGS needs about the square of the size."""
+        """Time of one label: HGS needs about the square of the size, polish the size."""
+        if self.teacher == "polish":
+            return SECONDS_PER_LABEL * self.customers / 100
         return SECONDS_PER_LABEL * max(0.25, (self.customers / 100) ** 2)
+
+    @property
+    def reference_seconds(self) -> float:
+        """What HGS gets for the reference of a validation day."""
+        return 5 * SECONDS_PER_LABEL * max(0.25, (self.customers / 100) ** 2)
 
     @property
     def labels(self) -> int:

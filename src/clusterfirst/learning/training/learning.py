@@ -281,6 +281,7 @@ def _label_options(source: _Days, settings: LearnSettings, count: int) -> LabelO
         customers=0 if source.customers else settings.customers,
         count=count,
         seconds=settings.label_seconds,
+        teacher=settings.teacher,
         workers=settings.workers,
     )
 
@@ -309,14 +310,9 @@ def _shown(listener: Listener, what: str) -> Callable[[LabelProgress], None]:
     return show
 
 
-def _seconds(settings: LearnSettings) -> float:
-    """What HGS gets for the reference of a validation day."""
-    return 5 * settings.label_seconds
-
-
 def _validation_plan(source: _Days, settings: LearnSettings) -> ValidationPlan:
     """Days held back, or drawn ones, as many as time allows."""
-    seconds = _seconds(settings)
+    seconds = settings.reference_seconds
     fitting = int(REFERENCES * 3600 * settings.hours * settings.workers / seconds)
     count = max(LEAST_DAYS, min(settings.validate, fitting))
     if source.held is not None:
@@ -371,7 +367,7 @@ def _finish(
         "seconds_of_all_stages": round(plan["seconds"], 1),
         "gaps": {name: gap.mean for name, gap in gaps.items()} | before,
         "fails": " ".join(failures(name, gap) for name, gap in gaps.items()),
-        "words": words(judged[0], which, found, _seconds(settings), after),
+        "words": words(judged[0], which, found, settings.reference_seconds, after),
     }
     command = f"clusterfirst learn CITY --hours {settings.hours:g}"
     model = export_model(run, out / "model", command=command, more=more)
