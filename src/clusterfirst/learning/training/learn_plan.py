@@ -25,8 +25,8 @@ from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, Problem
 
 SECONDS_PER_LABEL = 0.2  # at N = 100: 0.3 % above optimal (log/)
-# From here on our own polish teaches: on Belem (N = 280) its answers of 1 CPU second are
-# 0.6 % above HGS of 10 s, those of HGS 1.9 % (docs/benchmarks.md).
+# From here on our own polish teaches: on Belem (N = 280) its answers of 1 CPU second
+# are 0.6 % above HGS of 10 s, those of HGS 1.9 % (docs/benchmarks.md).
 POLISH_TEACHES = 200
 LEAST_LABELS = 16
 PILOT = 16  # labels that show how many fit
@@ -70,7 +70,7 @@ class LearnSettings:
 
     @property
     def label_seconds(self) -> float:
-        """Time of one label: HGS needs about the square of the size, polish the size."""
+        """Time of one label: HGS needs the square of the size, polish the size."""
         if self.teacher == "polish":
             return SECONDS_PER_LABEL * self.customers / 100
         return SECONDS_PER_LABEL * max(0.25, (self.customers / 100) ** 2)
