@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import ThreadpoolController
 
 from clusterfirst.networks import encoder, neural
 from clusterfirst.networks import network as networks
-from clusterfirst.networks.network import Encoded, Network
 from clusterfirst.networks.neural import NeuralScorer
-from clusterfirst.networks.nodes import Nodes
+from clusterfirst.networks.nodes import describe
 from clusterfirst.networks.plan import transport_plan
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.sampling import sample_world
@@ -146,8 +144,7 @@ def test_blocks_of_customers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     day = small_day(60)
     scorer = NeuralScorer(small_network(RELATIVE), day)
     whole = scorer(day.min_vehicles)
-    for each in (encoder, networks):
-        monkeypatch.setattr(each, "BLOCK", 7)
+    monkeypatch.setattr(networks, "PAIRS", 7)
     blocks = scorer(day.min_vehicles)
     assert np.array_equal(blocks.seeds, whole.seeds)
     assert np.array_equal(blocks.candidates, whole.candidates)  # type: ignore[arg-type]  # limited here
@@ -223,19 +220,21 @@ def test_hopeless_fleets_are_not_moved() -> None:
     assert sum(isinstance(one, np.ndarray) for one in seen) == 2
 
 
-@pytest.mark.parametrize(("threads", "used"), [(2, 1), (None, 2)])
-def test_small_days_use_one_thread(
-    monkeypatch: pytest.MonkeyPatch, threads: int | None, used: int
-) -> None:
-    """More would wait for a busy core; whoever says nothing keeps their number."""
-    products, seen = ThreadpoolController().select(user_api="blas"), []
-    encode = Network.encode
+@pytest.mark.parametrize(("customers", "used"), [(40, 1), (neural.THREADS_FROM, 2)])
+def test_only_large_days_use_threads(customers: int, used: int) -> None:
+    """Sharing the rows of a small day would take longer than they do."""
+    day = sample_world(customers, seed=1, index=0)
+    assert NeuralScorer(small_network(), day, threads=2).limits.threads == used
 
-    def watched(network: Network, nodes: Nodes, deadline: object) -> Encoded:
-        seen.append({each["num_threads"] for each in products.info()})
-        return encode(network, nodes)
 
-    monkeypatch.setattr(Network, "encode", watched)
-    with products.limit(limits=2):
-        NeuralScorer(small_network(), small_day(), threads=threads)
-    assert seen == [{used}]
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_threads_change_nothing(kind: str) -> None:
+    """Rows are added up in one way, whichever thread has them, to the last bit."""
+    network, day = small_network(KINDS[kind]), small_day(100)
+    nodes = describe(nodes_of(day), network.config.neighbours)
+    alone = network.encode(nodes)
+    shared = network.encode(nodes, encoder.Limits(threads=3))
+    assert np.array_equal(alone.hidden, shared.hidden)
+    three, seeds = encoder.Limits(threads=3), np.arange(1, 8)
+    cost = network.score(alone, seeds).cost
+    assert np.array_equal(cost, network.score(shared, seeds, limits=three).cost)

@@ -1,196 +1,180 @@
-"""The sums of the networks that are no matrix products, compiled: float32 rows.
+"""The sums of the networks, compiled: float32 rows, a block of them at a time.
 
-Shape letters as in network.py. Sums along neighbour lists read every listed row where
-it lies; lists are flat, those of token t in start[t] .. start[t + 1].
+Shape letters as in network.py. A block of rows goes through all that needs no other
+row, products included, while it is in the cache. A trained matrix comes in panels
+(columns / PANEL, depth, PANEL), filled up with zeros; rows are padded to a multiple of
+ROWS, and what stands there means nothing.
 
-These sums are short and their rows lie anywhere. Left to itself the compiler enters a
-loop of vectors for each of them and leaves it again, which takes longer than the sums
-(log/). So vectors of float32 are values here: those of LLVM, which turns them into what
-a processor has.
+Sums along neighbour lists read every listed row where it lies; lists are flat, those
+of token t in start[t] .. start[t + 1].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic, models, register_model
 
 from clusterfirst.networks.elementary import exp, gelu, inner_summing, log, summing
-
-FLOAT = ir.FloatType()
-FUSED = ("contract",)  # a product and a sum may be one instruction
-
-
-def built(function: Callable[..., Any]) -> Any:
-    """Let kernels call what builds their code; numba's own decorator has no types."""
-    return intrinsic(function)
-
-
-class VectorType(types.Type):
-    """So many float32 in one register, or in a few."""
-
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
-        super().__init__(name=f"float32 x {lanes}")
-
-
-@register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: VectorType) -> None:
-        super().__init__(  # type: ignore[no-untyped-call]
-            manager, kind, ir.VectorType(FLOAT, kind.lanes)
-        )
-
-
-def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
-    """Pointer to the vector that begins at element `at` of an array in one piece."""
-    data = context.make_array(kind.args[0])(context, builder, array).data
-    wide = context.get_value_type(VectorType(kind.args[2].literal_value))
-    return builder.bitcast(builder.gep(data, [at]), wide.as_pointer())
-
-
-@built
-def load(_: Any, array: Any, at: Any, lanes: Any) -> Any:
-    """Return elements at .. at + lanes - 1 of an array, counted in one piece."""
-
-    def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-        place = _place(context, builder, kind, given[0], given[1])
-        return builder.load(place, align=4)
-
-    if not isinstance(lanes, types.IntegerLiteral):
-        return None
-    return VectorType(lanes.literal_value)(array, types.int64, lanes), generate
-
-
-@built
-def store(_: Any, array: Any, at: Any, lanes: Any, vector: Any) -> Any:
-    """Write a vector to elements at .. of an array."""
-
-    def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-        place = _place(context, builder, kind, given[0], given[1])
-        builder.store(given[3], place, align=4)
-        return context.get_dummy_value()
-
-    if not isinstance(lanes, types.IntegerLiteral):
-        return None
-    return types.void(array, types.int64, lanes, vector), generate
-
-
-@built
-def zeros(_: Any, lanes: Any) -> Any:
-    """Return a vector of zeros."""
-
-    def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-        return ir.Constant(context.get_value_type(kind.return_type), None)
-
-    if not isinstance(lanes, types.IntegerLiteral):
-        return None
-    return VectorType(lanes.literal_value)(lanes), generate
-
-
-@built
-def times_plus(_: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a b + c, element by element; a may be one number."""
-
-    def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-        left, right, more = given
-        wide = context.get_value_type(kind.return_type)
-        if not isinstance(kind.args[0], VectorType):
-            one = builder.insert_element(
-                ir.Constant(wide, ir.Undefined), left, ir.Constant(ir.IntType(32), 0)
-            )
-            lane = ir.Constant(ir.VectorType(ir.IntType(32), wide.count), None)
-            left = builder.shuffle_vector(one, ir.Constant(wide, ir.Undefined), lane)
-        product = builder.fmul(left, right, flags=FUSED)
-        return builder.fadd(product, more, flags=FUSED)
-
-    return c(a, b, c), generate
-
-
-@built
-def folded(_: Any, vector: Any, lanes: Any) -> Any:
-    """Return the vector plus itself turned by so many lanes."""
-
-    def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-        count, step = kind.args[0].lanes, kind.args[1].literal_value
-        order = [(lane + step) % count for lane in range(count)]
-        lane = ir.Constant(ir.VectorType(ir.IntType(32), count), order)
-        turned = builder.shuffle_vector(given[0], given[0], lane)
-        return builder.fadd(given[0], turned)
-
-    if not isinstance(lanes, types.IntegerLiteral):
-        return None
-    return vector(vector, lanes), generate
-
-
-@built
-def larger(_: Any, a: Any, b: Any) -> Any:
-    """Return the larger of two vectors, element by element."""
-
-    def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", *given), *given)
-
-    return a(a, b), generate
-
-
-def _by_element(name: str) -> Any:
-    """What LLVM does with two vectors, element by element."""
-
-    @built
-    def both(_: Any, a: Any, b: Any) -> Any:
-        def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-            return getattr(builder, name)(*given)
-
-        return a(a, b), generate
-
-    return both
-
-
-plus, minus, over = _by_element("fadd"), _by_element("fsub"), _by_element("fdiv")
-
+from clusterfirst.networks.vectors import (
+    LANES,
+    PANEL,
+    ROWS,
+    folded,
+    larger,
+    load,
+    minus,
+    over,
+    plus,
+    store,
+    tile,
+    times_plus,
+    zeros,
+)
 
 F = np.float32
-LANES = 16  # of a vector: every head has some of them
 EPSILON = F(1e-5)  # of a layer norm, as in torch
+BLOCK = 4 * ROWS  # rows
 
 
-@summing
-def add_and_norm(x: Any, change: Any, bias: Any, norm: Any, out: Any) -> None:
-    """Add to x and write its layer norm."""
-    weight, shift = norm
-    D = x.shape[1]
-    for t in range(len(x)):
-        row, more, into = x[t], change[t], out[t]
-        total = F(0.0)
-        for i in range(D):
-            value = row[i] + more[i] + bias[i]
-            row[i] = value
-            total += value
-        mean = total / F(D)
-        spread = F(0.0)
-        for i in range(D):
-            spread += (row[i] - mean) * (row[i] - mean)
-        rise = F(1.0) / np.sqrt(spread / F(D) + EPSILON)
-        for i in range(D):
-            into[i] = (row[i] - mean) * rise * weight[i] + shift[i]
+@inner_summing
+def _product(x: Any, panels: Any, out: Any, places: Any, steps: Any) -> None:
+    """Products of rows with a matrix; `places` and `steps` say where rows stand.
+
+    `places` is (first number of x, how many rows, first row of out), `steps` those of
+    x from row to row and from column to column.
+    """
+    (at, rows, to), (row, column) = places, steps
+    count, depth, wide = panels.shape[0], panels.shape[1], out.shape[1]
+    for p in range(count):
+        for r in range(0, rows, ROWS):
+            first, into = p * depth * PANEL, (to + r) * wide + p * PANEL
+            where = (at + r * row, first, into)
+            tile((x, panels, out), where, (row, column, depth, wide))
 
 
-@summing
-def activate(x: Any, bias: Any) -> None:
+@inner_summing
+def _activate(x: Any, bias: Any, rows: int) -> None:
     """gelu(x + bias) in place."""
-    for t in range(len(x)):
-        row = x[t]
-        for i in range(len(row)):
-            row[i] = gelu(row[i] + bias[i])
+    for r in range(rows):
+        for i in range(len(bias)):
+            x[r, i] = gelu(x[r, i] + bias[i])
+
+
+@inner_summing
+def _normalise(row: Any, norm: Any, out: Any) -> None:
+    """Layer norm of one row."""
+    weight, shift = norm
+    D, total, spread = len(weight), F(0.0), F(0.0)
+    for i in range(D):
+        total += row[i]
+    mean = total / F(D)
+    for i in range(D):
+        spread += (row[i] - mean) * (row[i] - mean)
+    rise = F(1.0) / np.sqrt(spread / F(D) + EPSILON)
+    for i in range(D):
+        out[i] = (row[i] - mean) * rise * weight[i] + shift[i]
+
+
+@inner_summing
+def _add_and_norm(x: Any, change: Any, bias: Any, norm: Any, out: Any) -> None:
+    """Add to rows of x and write their layer norm."""
+    for r in range(len(x)):
+        for i in range(len(bias)):
+            x[r, i] += change[r, i] + bias[i]
+        _normalise(x[r], norm, out[r])
+
+
+@inner_summing
+def _hand_on(y: Any, panels: Any, out: Any, first: int, rows: int) -> None:
+    """Write products of rows with what follows, or the rows if nothing does."""
+    if len(panels) > 0:
+        _product(y, panels, out, (0, rows, first), (y.shape[1], 1))
+        return
+    for r in range(rows):
+        for i in range(y.shape[1]):
+            out[first + r, i] = y[r, i]
 
 
 @summing
-def attend(qkv: Any, bias: Any, lists: Any, place: Any, room: Any, out: Any) -> None:
-    """What each token gathers from those it sees (the paper's mask, Section 2.1).
+def enter(x: Any, rows: Any, follows: Any, room: Any, out: Any) -> None:
+    """What follows before the first layer, for rows first .. end - 1 of x."""
+    norm, panels = follows
+    for first in range(rows[0], rows[1], BLOCK):
+        count = min(BLOCK, rows[1] - first)
+        for r in range(count):
+            _normalise(x[first + r], norm, room[r])
+        _hand_on(room, panels, out, first, count)
+
+
+@summing
+def layer(
+    x: Any, qkv: Any, lists: Any, place: Any, weights: Any, rooms: Any, out: Any
+) -> None:
+    """One transformer layer for rows first .. end - 1 of x, which it changes.
+
+    `place` is (first, end, what `_attend` wants to know). `weights` is (bias of the
+    queries, three matrices with biases, the norm before the second, what follows):
+    `out` gets queries, keys and values of the next layer, or the norm after the last.
+    """
+    (begin, end, heads), (bias, matrices, norm, (last, panels)) = place, weights
+    (to_out, out_bias), (to_inner, inner_bias), (to_outer, outer_bias) = matrices
+    own, mixed, y, hidden, change = rooms
+    for first in range(begin, end, BLOCK):
+        rows = min(BLOCK, end - first)
+        some = x[first : first + rows]
+        _attend((qkv, bias), (first, rows), lists, heads, own, mixed)
+        _product(mixed, to_out, change, (0, rows, 0), (mixed.shape[1], 1))
+        _add_and_norm(some, change, out_bias, norm, y)
+        _product(y, to_inner, hidden, (0, rows, 0), (y.shape[1], 1))
+        _activate(hidden, inner_bias, rows)
+        _product(hidden, to_outer, change, (0, rows, 0), (hidden.shape[1], 1))
+        _add_and_norm(some, change, outer_bias, last, y)
+        _hand_on(y, panels, out, first, rows)
+
+
+@summing
+def linear(x: Any, rows: int, to: Any, room: Any, out: Any) -> None:
+    """Products of the first rows of x with a matrix, and its bias added."""
+    panels, bias = to
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        at = first * x.shape[1]
+        _product(x, panels, room, (at, count, 0), (x.shape[1], 1))
+        _write(room, (first, count), bias, out)
+
+
+@summing
+def perceptron(x: Any, line: Any, inner: Any, outer: Any, rooms: Any, out: Any) -> None:
+    """Two layers, the paper's form of every head, of the first rows of x.
+
+    `line` is (how many rows, and the steps of x from row to row and from column to
+    column).
+    """
+    (rows, row, column), (hidden, last) = line, rooms
+    (to_inner, inner_bias), (to_outer, outer_bias) = inner, outer
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        _product(x, to_inner, hidden, (first * row, count, 0), (row, column))
+        _activate(hidden, inner_bias, count)
+        _product(hidden, to_outer, last, (0, count, 0), (hidden.shape[1], 1))
+        _write(last, (first, count), outer_bias, out)
+
+
+@inner_summing
+def _write(room: Any, rows: Any, bias: Any, out: Any) -> None:
+    """Write a block of sums and a bias to the rows of `out`."""
+    first, count = rows
+    for r in range(count):
+        for i in range(len(bias)):
+            out[first + r, i] = room[r, i] + bias[i]
+
+
+@inner_summing
+def _attend(
+    queries: Any, rows: Any, lists: Any, place: Any, room: Any, out: Any
+) -> None:
+    """What some tokens gather from those they see (the paper's mask, Section 2.1).
 
     Columns of queries, keys and values stand feature by feature, the heads of each
     together, so that lane k of a vector belongs to head k mod H and one sum serves all
@@ -199,22 +183,23 @@ def attend(qkv: Any, bias: Any, lists: Any, place: Any, room: Any, out: Any) -> 
     `place` is (heads, their lanes H, P, column of this layer's biases). `bias` is that
     of the queries: one of the keys cancels in the softmax, and that of the values is in
     the product that follows. `room` is a query (D,), which lanes take a bias, and
-    logits (longest LANES,). Writes mean values and mean pair features (T, D + P H)
+    logits (longest LANES,). Writes mean values and mean pair features (rows, D + P H)
     under the attention weights.
     """
-    (start, index, about), (_, _, P, _) = lists, place
+    (start, index, about), (_, _, P, _), (qkv, bias) = lists, place, queries
     query, mask, logits = room
     D, wide = len(query), out.shape[1]
-    for t in range(len(qkv)):
+    for r in range(rows[1]):
+        t = rows[0] + r
         for i in range(D):
             query[i] = qkv[t, i] + bias[i]
         first, seen = start[t], index[start[t] : start[t + 1]]
         _logits((query, qkv), seen, (about, first, mask), place, logits)
         _exponentials(logits, len(seen))
-        _mix(logits, qkv, seen, out, t * wide)
+        _mix(logits, qkv, seen, out, r * wide)
         if P > 0:
             pairs = about[first : first + len(seen)]
-            _means(logits, pairs, place, out, t * wide + D)
+            _means(logits, pairs, place, out, r * wide + D)
 
 
 @inner_summing
@@ -352,13 +337,22 @@ def shared_products(left: Any, right: Any, mine: Any, others: Any, out: Any) -> 
 
 
 @summing
-def last_layer(x: Any, bias: Any, weight: Any, constant: Any, out: Any) -> None:
-    """softplus(weight gelu(x + bias) + constant) of each row."""
-    for k in range(len(x)):
-        row, total = x[k], F(0.0)
-        for i in range(len(row)):
-            total += gelu(row[i] + bias[i]) * weight[i]
-        out[k] = total + constant
-    for k in range(len(out)):
-        value = out[k]
-        out[k] = max(value, F(0.0)) + log(F(1.0) + exp(-abs(value)))
+def pair_costs(
+    features: Any, rows: int, inner: Any, outer: Any, room: Any, out: Any
+) -> None:
+    """Add softplus(weight gelu(inner x) + constant) of each column of features."""
+    (to_inner, bias), (weight, constant) = inner, outer
+    steps = (1, features.shape[1])
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        _product(features, to_inner, room, (first, count, 0), steps)
+        _activate(room, bias, count)
+        for r in range(count):
+            total = constant[0]
+            for i in range(len(weight)):
+                total += room[r, i] * weight[i]
+            room[r, 0] = total
+        for r in range(count):
+            value = room[r, 0]
+            more = max(value, F(0.0)) + log(F(1.0) + exp(-abs(value)))
+            out[first + r] += more

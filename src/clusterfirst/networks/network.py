@@ -27,11 +27,10 @@ from clusterfirst.networks.config import (
     ModelConfig,
 )
 from clusterfirst.networks.encoder import (
-    BLOCK,
-    LAYERS,
+    ALONE,
     Encoder,
+    Limits,
     Lists,
-    blocks,
     rows_to_read,
 )
 from clusterfirst.networks.geometry import (
@@ -40,15 +39,18 @@ from clusterfirst.networks.geometry import (
     seeds_in_sight,
 )
 from clusterfirst.networks.kernels import (
-    activate,
+    BLOCK,
     join_lists,
-    last_layer,
     latent_distances,
+    pair_costs,
     shared_products,
 )
+from clusterfirst.networks.matrices import Linear, Perceptron, padded, whole
 from clusterfirst.networks.nodes import Float32, Nodes
-from clusterfirst.problem.clock import NEVER, Deadline
+from clusterfirst.networks.vectors import ROWS
 from clusterfirst.problem.instance import IntArray
+
+PAIRS = 4096  # of customers and seeds whose features are in the cache at a time
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,19 @@ class Network:
         self._weights = weights
         self._seed = Encoder(config, weights, "seed", config.seed_layers)
         self._cluster = Encoder(config, weights, "cluster", config.cluster_layers)
+        self._packed: dict[str, Any] = {}
 
-    def encode(self, nodes: Nodes, deadline: Deadline = NEVER) -> Encoded:
+    def encode(self, nodes: Nodes, limits: Limits = ALONE) -> Encoded:
         """Phase 1 up to its two heads (the paper, Section 2.2); or TimeUpError."""
-        deadline.look()
+        limits.deadline.look()
         start, index, owner = _flat(nodes.lists)
-        geometry = self._geometry(nodes, owner, index)
-        lists = Lists(start, index, self._seed.about(geometry, deadline))
-        hidden = self._seed.run(self._input(nodes), lists, deadline)
-        contrast = self._perceptron("seed.contrast_head", hidden)
+        geometry, pairs = self._geometry(nodes, owner, index), len(index)
+        lists = Lists(start, index, self._seed.about(geometry, pairs))
+        hidden = self._seed.run(self._input(nodes), lists, limits)
+        contrast = self._perceptron("seed.contrast_head")(hidden)
         contrast /= np.maximum(np.linalg.norm(contrast, axis=1, keepdims=True), 1e-12)
-        logit = self._perceptron("seed.seed_head", hidden)[:, 0]
-        view = Lists(start, index, self._cluster.about(geometry, deadline))
+        logit = self._perceptron("seed.seed_head")(hidden)[:, 0]
+        view = Lists(start, index, self._cluster.about(geometry, pairs))
         return Encoded(nodes, hidden, logit, contrast, view, {})
 
     def score(
@@ -99,7 +102,7 @@ class Network:
         seeds: IntArray,
         *,
         dense: bool = False,
-        deadline: Deadline = NEVER,
+        limits: Limits = ALONE,
     ) -> Delta:
         """Phase 2: costs of customers at candidate seeds (Section 2.3), or at all."""
         config, nodes, K = self.config, encoded.nodes, len(seeds)
@@ -114,9 +117,8 @@ class Network:
         if config.pair_width:
             sight = seeds_in_sight(near, seeds, VISIBLE_SEEDS)
             start = np.arange(T + K + 1) * sight.shape[1]
-            seen = Lists(
-                start, sight.ravel() + T, self._sight(nodes, seeds, sight, deadline)
-            )
+            about = self._sight(nodes, seeds, sight)
+            seen = Lists(start, sight.ravel() + T, about)
         else:
             seen = _seeds_of_listed(encoded.lists, seeds)
         owner = np.concatenate([np.arange(T), seeds])
@@ -124,9 +126,11 @@ class Network:
         if (
             K not in encoded.begun
         ):  # another set of as many seeds changes the seeds only
-            encoded.begun[K] = self._cluster.begin(tokens[:T])
+            begun = self._cluster.handed_on(T, 0)
+            self._cluster.begin(tokens, (0, T), begun)
+            encoded.begun[K] = begun
         joined = _joined(encoded, owner, seen)
-        x = self._cluster.run(tokens, joined, deadline, encoded.begun[K])
+        x = self._cluster.run(tokens, joined, limits, encoded.begun[K])
         unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         cost = np.empty(candidates.shape, dtype=np.float32)
         latent_distances(unit, unit[T:], candidates, cost)
@@ -146,18 +150,18 @@ class Network:
                 rows if arrays.rows is None else arrays.rows
             ]
         if "relative" in config.input:
-            x = self._perceptron("seed.input.node", nodes.features)
+            x = self._perceptron("seed.input.node")(nodes.features)
             if city is not None:
-                x += city @ weights["seed.input.known.weight"].T
+                x += self._linear("seed.input.known")(city)
         else:
             if city is None:
-                place = self._linear("seed.input.place", arrays.coords)
+                place = self._linear("seed.input.place")(arrays.coords)
             elif "seed.input.adapt.weight" in weights:
-                place = self._linear("seed.input.adapt", city)
+                place = self._linear("seed.input.adapt")(city)
             else:
                 place = city
             wanted = arrays.demands if config.raw_demand else nodes.demand
-            demand = self._linear("seed.input.demand", wanted[:, None])
+            demand = self._linear("seed.input.demand")(wanted[:, None])
             x = np.concatenate([place, demand], axis=1)
         x[0] += weights["seed.input.depot"]
         return x
@@ -170,8 +174,8 @@ class Network:
         if self.config.pair_width:
             count, customers = max(K, 1), max(encoded.nodes.customers, 1)
             fleet = [encoded.nodes.load / count, np.log(customers / count) / 3]
-            role = role + self._linear("cluster.fleet", np.array([fleet]))
-        x = np.empty((T + K, hidden.shape[1]), dtype=np.float32)
+            role = role + self._linear("cluster.fleet")(np.array([fleet]))
+        x = padded(T + K, hidden.shape[1])
         np.add(hidden, role[1], out=x[:T])
         np.add(hidden[0], role[0], out=x[0])
         np.add(hidden[seeds], role[2], out=x[T:])
@@ -180,29 +184,29 @@ class Network:
     # --- geometry -------------------------------------------------------------------
 
     def _geometry(self, nodes: Nodes, owner: IntArray, index: IntArray) -> Float32:
-        """(PAIR_FEATURES, E) of nodes and those in their lists."""
+        """(PAIR_FEATURES, E) of nodes and those in their lists, and padding."""
         if not self.config.pair_width:
-            return np.empty((PAIR_FEATURES, len(index)), dtype=np.float32)
-        out = np.empty((PAIR_FEATURES, len(index)), dtype=np.float32)
+            return np.empty((PAIR_FEATURES, 0), dtype=np.float32)
+        E = len(index)
+        out = _columns(PAIR_FEATURES, E)
         pair_geometry(nodes.position, owner, index, out)
-        out[GEOMETRY] = nodes.demand[index] * np.float32(4)
-        out[GEOMETRY + 1] = index == 0
+        out[GEOMETRY, :E] = nodes.demand[index] * np.float32(4)
+        out[GEOMETRY + 1, :E] = index == 0
         out[GEOMETRY + 2] = 0.0
         return out
 
-    def _sight(
-        self, nodes: Nodes, seeds: IntArray, sight: IntArray, deadline: Deadline
-    ) -> Float32:
+    def _sight(self, nodes: Nodes, seeds: IntArray, sight: IntArray) -> Float32:
         """(E, P + layers H) of tokens and the seeds they see."""
         tokens = np.concatenate([np.arange(len(nodes.demand)), seeds])
         others = seeds[sight.ravel()]
-        out = np.empty((PAIR_FEATURES, len(others)), dtype=np.float32)
+        E = len(others)
+        out = _columns(PAIR_FEATURES, E)
         mine = np.repeat(tokens, sight.shape[1])
         pair_geometry(nodes.position, mine, others, out)
-        out[GEOMETRY] = nodes.demand[others] * np.float32(4)
+        out[GEOMETRY, :E] = nodes.demand[others] * np.float32(4)
         out[GEOMETRY + 1] = 0.0
         out[GEOMETRY + 2] = 1.0
-        return self._cluster.about(out, deadline)
+        return self._cluster.about(out, E)
 
     def _add_pair_cost(
         self, x: Float32, nodes: Nodes, seeds: IntArray, found: tuple[IntArray, Float32]
@@ -210,44 +214,41 @@ class Network:
         """Add the non-negative cost from the geometry of customer and seed."""
         candidates, cost = found
         T, C = len(nodes.demand), candidates.shape[1]
-        left = self._linear("cluster.customer_side", x[:T])
-        right = self._linear("cluster.seed_side", x[T:])
-        inner, outer = (self._part("cluster.pair_head", each) for each in LAYERS)
+        left = self._linear("cluster.customer_side")(x[:T])
+        right = self._linear("cluster.seed_side")(x[T:])
+        head = self._perceptron("cluster.pair_head")
+        outer = np.ascontiguousarray(head.outer.panels[0, :, 0]), head.outer.bias
         others, flat = candidates.ravel(), cost.ravel()
         mine = np.repeat(np.arange(1, T), C)
-        room = np.empty((GEOMETRY + SHARED + 2) * BLOCK, dtype=np.float32)
-        for block in blocks(len(flat)):
-            who, seed = mine[block], others[block]
-            # In one piece whatever the length: another layout is compiled again.
-            some = room[: len(who) * len(room) // BLOCK].reshape(-1, len(who))
+        some = _columns(GEOMETRY + SHARED + 2, PAIRS)
+        room = padded(BLOCK, head.inner.wide)
+        for first in range(0, len(flat), PAIRS):
+            block = slice(first, first + PAIRS)
+            who, seed, into = mine[block], others[block], flat[block]
             pair_geometry(nodes.position, who, seeds[seed], some)
             shared_products(left, right, who, seed, some[GEOMETRY:])
-            some[-2], some[-1] = flat[block], nodes.demand[who]
-            more = np.empty(len(who), dtype=np.float32)
-            hidden = some.T @ inner[0].T
-            last_layer(hidden, inner[1], outer[0][0], outer[1][0], more)
-            flat[block] += more
+            some[-2, : len(who)], some[-1, : len(who)] = into, nodes.demand[who]
+            pair_costs(some, len(who), head.inner.arrays, outer, room, into)
 
     # --- layers ---------------------------------------------------------------------
 
-    def _part(self, name: str, layer: str) -> tuple[Float32, Float32]:
-        weights = self._weights
-        return weights[f"{name}.{layer}.weight"], weights[f"{name}.{layer}.bias"]
+    def _linear(self, name: str) -> Linear:
+        """One matrix of that name, packed once."""
+        if name not in self._packed:
+            weight = self._weights[f"{name}.weight"]
+            bias = self._weights.get(f"{name}.bias", np.zeros(len(weight), np.float32))
+            self._packed[name] = Linear(weight, bias)
+        found: Linear = self._packed[name]
+        return found
 
-    def _linear(self, name: str, x: Any) -> Float32:
-        weights = self._weights
-        out: Float32 = np.asarray(x, dtype=np.float32) @ weights[f"{name}.weight"].T
-        out += weights[f"{name}.bias"]
-        return out
+    def _perceptron(self, name: str) -> Perceptron:
+        """Two of them, the paper's form of every head."""
+        return Perceptron(self._linear(f"{name}.inner"), self._linear(f"{name}.outer"))
 
-    def _perceptron(self, name: str, x: Float32) -> Float32:
-        """Two layers, the paper's form of every head."""
-        (inner, bias), (outer, last) = (self._part(name, each) for each in LAYERS)
-        hidden = x @ inner.T
-        activate(hidden, bias)
-        out: Float32 = np.matmul(hidden, outer.T)
-        out += last
-        return out
+
+def _columns(features: int, pairs: int) -> Float32:
+    """Room for features of so many pairs, in columns that kernels may read beyond."""
+    return np.zeros((features, whole(pairs, ROWS)), dtype=np.float32)
 
 
 def _flat(lists: IntArray) -> tuple[IntArray, IntArray, IntArray]:

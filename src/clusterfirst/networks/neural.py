@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 
+from clusterfirst.networks.encoder import Limits
 from clusterfirst.networks.network import Encoded, Network
 from clusterfirst.networks.nodes import Float32, NodeArrays, describe
 from clusterfirst.networks.seed_decoding import PackingRule, decode_seeds
@@ -18,7 +15,7 @@ from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.scores import Scores
 
 DEFAULT_MODEL = "general"
-THREADS_FROM = 2000  # customers from which products use more than one thread
+THREADS_FROM = 2000  # customers from which threads share the rows
 # A model without the pair head scores every customer at every seed. Above so many cells
 # (N = 6,000 at ten customers a route) only the best seeds of each customer go on to the
 # assignment, in a fifth of the time and half the memory. Routes are as short, but where
@@ -52,15 +49,14 @@ class NeuralScorer:
         network: Network,
         instance: Instance,
         rows: IntArray | None = None,
-        threads: int | None = None,
+        threads: int = 1,
         scoring: Scoring = OURS,
     ) -> None:
         self.network, self.instance, self.scoring = network, instance, scoring
-        small = threads is not None and instance.num_customers < THREADS_FROM
-        self.threads = 1 if small else threads
+        small = instance.num_customers < THREADS_FROM
+        self.limits = Limits(scoring.deadline, 1 if small else threads)
         nodes = describe(NodeArrays.of(instance, rows), network.config.neighbours)
-        with on_threads(self.threads):
-            self.encoded: Encoded = network.encode(nodes, scoring.deadline)
+        self.encoded: Encoded = network.encode(nodes, self.limits)
 
     def __call__(self, vehicles: int, noise: float = 0.0, seed: int = 0) -> Scores:
         """Return seeds and costs for this fleet; with noise, of another seed set.
@@ -88,13 +84,8 @@ class NeuralScorer:
 
     def at(self, seeds: IntArray) -> Scores:
         """Return the costs at these seeds, whoever picked them."""
-        with on_threads(self.threads):
-            found = self.network.score(
-                self.encoded,
-                seeds,
-                dense=self.scoring.every_seed,
-                deadline=self.scoring.deadline,
-            )
+        every = self.scoring.every_seed
+        found = self.network.score(self.encoded, seeds, dense=every, limits=self.limits)
         cost, candidates = found.cost, found.candidates
         if self.network.config.pair_head and not self.scoring.printed:
             cost = cost + DETOUR_WEIGHT * self._detours(seeds, candidates)
@@ -113,24 +104,3 @@ class NeuralScorer:
         length = np.sqrt(apart[..., 0] ** 2 + apart[..., 1] ** 2)
         detour: Float32 = radius[1:, None] + length - radius[there]
         return detour
-
-
-@contextmanager
-def on_threads(count: int | None) -> Iterator[None]:
-    """Let matrix products use so many threads inside; None leaves them alone.
-
-    A thread too many waits at every product for a core that others are using: with one
-    of two cores busy, N = 100 took 2.2 s on two threads and 0.15 s on one (log/).
-    """
-    if count is None:
-        yield
-        return
-    with _products().limit(limits=count):
-        yield
-
-
-@cache
-def _products() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")

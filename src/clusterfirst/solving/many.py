@@ -55,20 +55,17 @@ def solve_many(
         for instance in instances:
             yield _answer(instance, options)
         return
-    from clusterfirst.networks.neural import on_threads
-
     warm_up(options.method, options.model, polish=options.polish)
     alone = replace(options, threads=1)
     waiting: deque[Future[Answer]] = deque()
     pool = ThreadPoolExecutor(options.cores)
     try:
-        with on_threads(1):
-            for instance in instances:
-                waiting.append(pool.submit(_answer, instance, alone))
-                if len(waiting) > AHEAD * options.cores:
-                    yield waiting.popleft().result()
-            while waiting:
+        for instance in instances:
+            waiting.append(pool.submit(_answer, instance, alone))
+            if len(waiting) > AHEAD * options.cores:
                 yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -117,7 +114,7 @@ def _decoded(network: Network, instance: Instance, options: SolveOptions) -> Ans
     state = new_state(form, options)
     try:
         rows = form.instance.city_rows
-        scorer = NeuralScorer(network, form.instance, rows, options.threads)
+        scorer = NeuralScorer(network, form.instance, rows)
         run_scorer(state, scorer, options.neural)
         return search(state, form, options, method_done=True)
     except ClusterfirstError as error:

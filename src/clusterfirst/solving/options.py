@@ -115,7 +115,7 @@ class NeuralSettings:
     model: str | None = None  # a name or a folder; None: the default model
     seed_sets: int = 1  # seed sets tried at each fleet size
     moves: int = 2  # times the seeds move to the middles of the routes found
-    threads: int | None = None  # None: as many as torch is set to
+    threads: int = 1
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
     seed_noise: float = 0.5  # Gumbel noise on the seed logits after the first seed set
     sets_before_pool: float = 0.7  # of the time; the rest recombines their routes

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.problem.solution import Solution
+from clusterfirst.stages.compiled import kernel
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.tours.tsp import nearest_first, solve_blocks
 
@@ -23,6 +25,7 @@ WINDOW = 400  # stops of a long tour that are optimised together
 MAX_BLOCK = 1200  # stops above which a tour is optimised window by window
 CHUNK_WORK = 0.02  # estimated seconds between two looks at the clock
 CHUNK_CELLS = 4_000_000  # distances held at a time
+ENOUGH = 3.0  # times the estimated seconds: then tours are not made quickly first
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,13 @@ def improve(
 ) -> Routes:
     """Tours in the order of `routes`; `fresh` means that their order is no tour."""
     found = Routes(routes.stops.copy(), routes.starts)
-    small = np.flatnonzero(routes.sizes <= MAX_BLOCK).tolist()
+    small = np.flatnonzero(routes.sizes <= MAX_BLOCK)
+    sizes = routes.sizes[small]
     passes = [(TourSettings(exact=0, kicks=0.0), fresh), (settings, False)]
-    if deadline.left() == np.inf:
-        passes = [(settings, fresh)]  # no need of a quick answer first
+    if deadline.left() > ENOUGH * float(_work(sizes, settings).sum()):
+        passes = [(settings, fresh)]  # the same tours, no quick ones first
     for effort, unordered in passes:
-        for chunk in _chunks(found, small, effort):
+        for chunk in _chunks(small, sizes, effort):
             if deadline.passed():
                 break
             _solve_chunk(instance, found, chunk, effort, unordered)
@@ -96,54 +100,60 @@ def _start(instance: Instance, rows: IntArray, fresh: bool) -> IntArray:
     return hilbert_order(instance, rows)
 
 
-def _work(size: int, effort: TourSettings) -> float:
-    """Rough seconds for one cluster, only to decide how often to look at the clock."""
-    if size <= effort.exact:
-        return 1e-9 * 2.0**size * size * size
-    return 1e-6 * size * (10.0 + 10.0 * effort.kicks)
+def _work(sizes: IntArray, effort: TourSettings) -> FloatArray:
+    """Rough seconds for each cluster, only to decide how often to look at the clock."""
+    few = np.minimum(sizes, effort.exact)
+    exact = 1e-9 * 2.0**few * few * few
+    search = 1e-6 * sizes * (10.0 + 10.0 * effort.kicks)
+    return np.where(sizes <= effort.exact, exact, search)
 
 
 def _chunks(
-    routes: Routes, which: list[int], effort: TourSettings
-) -> Iterator[list[int]]:
-    chunk: list[int] = []
-    work, cells = 0.0, 0
-    for c in which:
-        size = len(routes[c])
-        chunk.append(c)
-        work += _work(size, effort)
-        cells += (size + 1) ** 2
-        if work > CHUNK_WORK or cells > CHUNK_CELLS:
-            yield chunk
-            chunk, work, cells = [], 0.0, 0
-    if chunk:
-        yield chunk
+    which: IntArray, sizes: IntArray, effort: TourSettings
+) -> Iterator[IntArray]:
+    """Cut so that the clock is looked at, and distances fit in memory."""
+    share = _work(sizes, effort) / CHUNK_WORK + (sizes + 1) ** 2 / CHUNK_CELLS
+    number = np.floor(np.cumsum(share))
+    cuts = np.flatnonzero(np.diff(number)) + 1
+    return (chunk for chunk in np.split(which, cuts) if len(chunk))
 
 
 def _solve_chunk(
     instance: Instance,
     routes: Routes,
-    chunk: list[int],
+    chunk: IntArray,
     effort: TourSettings,
     unordered: bool,
 ) -> None:
     """Replace the routes of a chunk by their tours."""
-    stops = [np.concatenate([[0], routes[c]]) for c in chunk]
-    blocks = _blocks(instance, stops)
-    starts = np.cumsum([0, *(len(rows) - 1 for rows in stops)])
-    orders = np.concatenate([np.arange(1, len(rows)) for rows in stops])
+    sizes = routes.sizes[chunk]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    before = np.repeat(starts[:-1], sizes)  # stops of the chunk before a stop's route
+    orders = np.arange(starts[-1]) - before
+    places = np.repeat(routes.starts[chunk], sizes) + orders
+    orders += 1
+    stops = routes.stops[places]
+    left, right = np.empty((2, int(((sizes + 1) ** 2).sum())), dtype=np.int64)
+    _pair_rows(stops, starts, left, right)
+    blocks = np.ascontiguousarray(instance.lengths(left, right), dtype=np.float64)
     if unordered:
         nearest_first(blocks, starts, orders)
     solve_blocks(blocks, starts, orders, effort.exact, float(effort.kicks))
-    for k, c in enumerate(chunk):
-        routes[c][:] = stops[k][orders[starts[k] : starts[k + 1]]]
+    routes.stops[places] = stops[before + orders - 1]
 
 
-def _blocks(instance: Instance, stops: list[IntArray]) -> FloatArray:
-    """Distance blocks of several lists of rows, flattened one after the other."""
-    left = np.concatenate([np.repeat(rows, len(rows)) for rows in stops])
-    right = np.concatenate([np.tile(rows, len(rows)) for rows in stops])
-    return np.ascontiguousarray(instance.lengths(left, right), dtype=np.float64)
+@kernel
+def _pair_rows(stops: Any, starts: Any, left: Any, right: Any) -> None:
+    """Write the rows that each cluster's block has distances of, the depot first."""
+    at = 0
+    for c in range(len(starts) - 1):
+        first, size = starts[c], starts[c + 1] - starts[c] + 1
+        for i in range(size):
+            row = stops[first + i - 1] if i else 0
+            for j in range(size):
+                left[at] = row
+                right[at] = stops[first + j - 1] if j else 0
+                at += 1
 
 
 def hilbert_order(instance: Instance, rows: IntArray) -> IntArray:
@@ -198,7 +208,7 @@ def _by_windows(
             if len(stretch) < 4:
                 continue
             size = len(stretch)
-            block = _blocks(instance, [stretch]).reshape(size, size)
+            block = np.array(instance.lengths(stretch[:, None], stretch), dtype=float)
             forced = -10.0 * size * (float(block.max()) + 1.0)
             block[0, -1] = block[-1, 0] = forced
             order = np.arange(1, size)
