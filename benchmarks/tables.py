@@ -32,8 +32,8 @@ from typing import Any
 from clusterfirst.evidence.bench.compare import with_ablation
 from clusterfirst.evidence.bench.run import ONCE, Method
 from clusterfirst.evidence.bench.sets import data_folder
-from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.networks.model_folder import shipped
+from clusterfirst.problem.machine import usable_cores
 from machine import ROOT, facts
 from tables_page import (
     KINDS,

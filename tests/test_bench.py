@@ -23,8 +23,8 @@ from clusterfirst.evidence.bench.report import make_report, table
 from clusterfirst.evidence.bench.rows import Key, RowsFile
 from clusterfirst.evidence.bench.run import Answer, Method, Run, answer
 from clusterfirst.evidence.bench.sets import Case
-from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.machine import usable_cores
 from clusterfirst.problem.sampling import sample_city, sample_day
 from clusterfirst.problem.solution import Solution, judge
 

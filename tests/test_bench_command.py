@@ -17,7 +17,7 @@ from clusterfirst.evidence.bench.report import make_report, table
 from clusterfirst.evidence.bench.rows import RowsFile
 from clusterfirst.evidence.bench.run import Answer, Run
 from clusterfirst.files.lock import locked
-from clusterfirst.learning.experts.peers import usable_cores
+from clusterfirst.problem.machine import usable_cores
 from clusterfirst.problem.solution import judge
 from clusterfirst.solving.cluster import Outcome
 

@@ -149,7 +149,7 @@ def test_what_others_measured_stands_beside_ours(tmp_path: Path) -> None:
         ("savant,1.0,day-1,nan", "above 0"),
         ("savant,soon,day-1,8", "above 0"),
         (",1,day-1,8", "empty"),
-        ("savant,1", "empty"),
+        ("savant,1", "4 are needed"),
     ],
 )
 def test_wrong_tables_of_others_get_a_sentence(

@@ -13,8 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 from clusterfirst.problem.clock import is_compiling
-
-INTERRUPTED = 130  # exit code
+from clusterfirst.problem.errors import INTERRUPTED
 
 
 def run() -> int:

@@ -39,10 +39,14 @@ from clusterfirst.commands.serving import serve
 from clusterfirst.commands.solving import solve
 from clusterfirst.commands.territories import territories
 from clusterfirst.commands.versions import versions
-from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.problem.errors import (
+    INTERRUPTED,
+    ClusterfirstError,
+    InputError,
+    Problem,
+)
 from clusterfirst.problem.errors import quote as quoted
 
-INTERRUPTED = 130
 BROKEN_PIPE = 141  # as a shell reports a program that nobody listens to any more
 app = typer.Typer(
     name="clusterfirst",

@@ -12,15 +12,13 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
 from clusterfirst.commands.reading import expand, open_city, open_law
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import INTERRUPTED, InputError, Problem
 
 if TYPE_CHECKING:
     from clusterfirst.evidence.bench.compare import BenchOptions, BenchProgress
     from clusterfirst.evidence.bench.report import Report
     from clusterfirst.evidence.bench.rows import RowsFile
     from clusterfirst.evidence.bench.sets import BenchSet, SetRequest
-
-INTERRUPTED = 130
 
 
 Sets = Annotated[

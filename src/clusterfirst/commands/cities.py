@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say, write_each
+from clusterfirst.commands.console import emit, emit_json, say, write_forms
 from clusterfirst.commands.history import add_days, add_locations, check_law
 from clusterfirst.commands.reading import folders_read, open_history, open_law
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import (
+    InputError,
+    Problem,
+    require_one_of,
+    require_whole,
+)
 
 if TYPE_CHECKING:
     from clusterfirst.cities.day_law import Wish
-    from clusterfirst.cities.history import History
     from clusterfirst.problem.city import City
     from clusterfirst.problem.instance import FloatArray, Instance
 
@@ -50,9 +54,9 @@ def sample_a_city(
     from clusterfirst.problem.instance import MAX_CUSTOMERS
     from clusterfirst.problem.sampling import sample_city
 
-    _require("--locations", locations, 1, MAX_CUSTOMERS)
-    _require("--seed", seed, 0, 2**63 - 1)
-    _one_of("--layout", layout, ("uniform", "clustered"))
+    require_whole("--locations", locations, 1, MAX_CUSTOMERS)
+    options.require_seed(seed)
+    require_one_of("--layout", layout, ("uniform", "clustered"))
     city = sample_city(
         locations,
         seed=seed,
@@ -123,8 +127,8 @@ def show_city(
     as_json: options.Json = False,
 ) -> int:
     """Print what a city folder holds, its past days too, after checking its hash."""
+    from clusterfirst.cities.portrait import draw, lines, table
     from clusterfirst.cities.portrait import facts as facts_of_days
-    from clusterfirst.cities.portrait import lines
     from clusterfirst.problem.city import extent_of, oddities
 
     history = open_history(folder)
@@ -150,7 +154,7 @@ def show_city(
         shown = {"from": _point(low), "to": _point(high), "place": extent_of(city)}
         for key, value in (facts | shown | lines(days)).items():
             emit(f"{key:<10} {'-' if value in (None, '') else value}")
-    return write_each(targets, lambda target: _write_portrait(target, history))
+    return write_forms(targets, lambda: draw(history), lambda: table(history))
 
 
 def _claim_portraits(out: list[Path], folder: str, days: int) -> list[Path]:
@@ -165,17 +169,6 @@ def _claim_portraits(out: list[Path], folder: str, days: int) -> list[Path]:
             rule = "this city has no past days to show; add some (city add-days)"
             raise InputError(Problem("E404", "--out", path.name, rule))
     return [outputs.file(path) for path in out]
-
-
-def _write_portrait(target: Path, history: History) -> None:
-    from clusterfirst.cities.portrait import draw, table
-    from clusterfirst.files import write_text
-    from clusterfirst.files.picture import write_figure
-
-    if target.suffix.lower() == ".csv":
-        write_text(target, table(history))
-    else:
-        write_figure(target, lambda: draw(history))
 
 
 def sample(
@@ -220,16 +213,16 @@ def sample(
     from clusterfirst.files.outputs import Outputs, file_name
     from clusterfirst.problem.sampling import PUBLIC_SETS
 
-    _one_of("--format", file_format, FORMATS)
-    _require("--count", count, 0, 10**6)
-    _require("--first", first, 0, 2**63 - 1)
+    require_one_of("--format", file_format, FORMATS)
+    require_whole("--count", count, 0, 10**6)
+    require_whole("--first", first, 0, 2**63 - 1)
     if source in PUBLIC_SETS:
         _refuse(source, customers=customers, seed=seed, capacity=capacity)
         drawn = _public(source, first, count, verify)
     else:
         _refuse("a city", verify=verify or None)
         seed = 0 if seed is None else seed
-        _require("--seed", seed, 0, 2**63 - 1)
+        options.require_seed(seed)
         wish = Wish(customers, capacity=capacity)
         drawn = _days(source, wish, seed, range(first, first + count))
     outputs = Outputs(folders_read(source, None), overwrite)
@@ -305,15 +298,3 @@ def _refuse(source: str, **given: object) -> None:
 
 def _point(values: list[float]) -> str:
     return f"({values[0]:.6g}, {values[1]:.6g})"
-
-
-def _require(option: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        rule = f"must be a whole number from {low} to {high}"
-        raise InputError(Problem("E404", option, str(value), rule))
-
-
-def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        rule = f"must be one of {', '.join(known)}"
-        raise InputError(Problem("E404", option, value, rule))

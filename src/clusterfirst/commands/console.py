@@ -10,9 +10,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from clusterfirst.problem.errors import ClusterfirstError, InputWarning, quote
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def say(text: str) -> None:
@@ -77,6 +80,28 @@ def write_each(targets: Sequence[Path], write: Callable[[Path], None]) -> int:
         else:
             say(f"wrote {target}")
     return code
+
+
+def write_forms(
+    targets: Sequence[Path],
+    figure: Callable[[], Figure],
+    table: Callable[[], str],
+    document: Callable[[], Mapping[str, Any]] | None = None,
+) -> int:
+    """Write the same thing as a table (.csv), a document (.json) or else a picture."""
+    from clusterfirst.files import write_json, write_text
+    from clusterfirst.files.picture import write_figure
+
+    def write(target: Path) -> None:
+        kind = target.suffix.lower()
+        if kind == ".csv":
+            write_text(target, table())
+        elif kind == ".json" and document is not None:
+            write_json(target, document())
+        else:
+            write_figure(target, figure)
+
+    return write_each(targets, write)
 
 
 @contextmanager

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say, say_error, write_each
+from clusterfirst.commands.console import emit, emit_json, say, say_error, write_forms
 from clusterfirst.commands.reading import Reader, folders_read, with_reader
-from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.problem.errors import (
+    ClusterfirstError,
+    InputError,
+    Problem,
+    require_one_of,
+)
 
 if TYPE_CHECKING:
     from clusterfirst.networks.model_folder import Model
@@ -70,6 +75,7 @@ def explain(
     """
     from clusterfirst.files.outputs import Outputs
     from clusterfirst.solving.explaining.explain import explain as explain_solution
+    from clusterfirst.solving.explaining.picture import draw_explanation
 
     targets = [] if out is None else out
     if customer is not None and (targets or model is not None):
@@ -79,9 +85,7 @@ def explain(
         if target.suffix.lower() not in TABLES + PICTURES:
             rule = f"a file that ends in {', '.join(TABLES + PICTURES)} is needed"
             raise InputError(Problem("E404", "--out", str(target), rule))
-    if new_locations not in NEW_LOCATIONS:
-        rule = f"must be one of {', '.join(NEW_LOCATIONS)}"
-        raise InputError(Problem("E404", "--new-locations", new_locations, rule))
+    require_one_of("--new-locations", new_locations, NEW_LOCATIONS)
     read = [path for path in (instance_file, solution_file) if path is not None]
     read += reader.files.paths
     outputs = Outputs([*read, *folders_read(reader.city_name, model)])
@@ -96,7 +100,12 @@ def explain(
         return _one(instance, solution, customer, as_json)
     borrow = new_locations == "nearest"
     explanation = explain_solution(instance, solution, model, borrow=borrow)
-    code = write_each(targets, lambda target: _write(target, explanation))
+    code = write_forms(
+        targets,
+        figure=lambda: draw_explanation(explanation),
+        table=explanation.as_csv,
+        document=explanation.as_dict,
+    )
     if as_json:
         emit_json(explanation.as_dict())
     elif not targets:
@@ -125,22 +134,6 @@ def _solved(instance: Instance, model: str | None, new_locations: str) -> Soluti
         return solve(instance).solution
     options = SolveOptions("neural", model=model, new_locations=new_locations)
     return solve(instance, options).solution
-
-
-def _write(target: Path, explanation: Explanation) -> None:
-    import json
-
-    from clusterfirst.files.atomic import write_bytes
-    from clusterfirst.solving.explaining.picture import write_explanation
-
-    suffix = target.suffix.lower()
-    if suffix in PICTURES:
-        write_explanation(target, explanation)
-    elif suffix == ".csv":
-        write_bytes(target, explanation.as_csv().encode())
-    else:
-        text = json.dumps(explanation.as_dict(), indent=2, ensure_ascii=False)
-        write_bytes(target, text.encode())
 
 
 def _table(explanation: Explanation) -> str:

@@ -9,8 +9,8 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit, emit_json, say
-from clusterfirst.commands.reading import BUNDLED, open_history
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.commands.reading import BUNDLED, expand, open_history
+from clusterfirst.problem.errors import InputError, Problem, require_whole
 
 OwnCity = Annotated[str, typer.Argument(metavar="CITY", help="City folder.")]
 
@@ -35,7 +35,7 @@ def add_days(
     from clusterfirst.cities.portrait import facts, lines
 
     require_own(folder)
-    history, new = add(folder, _tables(orders))
+    history, new = add(folder, expand(orders, (".csv",)))
     say(f"added {new} {'day' if new == 1 else 'days'} to {folder}")
     for name, text in lines(facts(history)).items():
         emit(f"{name:<10} {text}")
@@ -79,9 +79,7 @@ def check_law(
     from clusterfirst.cities.law_check import check_law as check
 
     history = open_history(folder)
-    if not 2 <= draws <= 100_000:
-        rule = "must be a whole number from 2 to 100000"
-        raise InputError(Problem("E404", "--draws", str(draws), rule))
+    require_whole("--draws", draws, 2, 100_000)
     found = check(history, hold_back, draws)
     passed = all(each.passed for each in found)
     if as_json:
@@ -108,21 +106,6 @@ def check_law(
     verdict = "passes" if passed else "does not pass"
     emit(f"the law of {fitted} days {verdict} on the {hold_back} after them")
     return 0
-
-
-def _tables(paths: list[Path]) -> list[Path]:
-    """The files, with each folder replaced by its tables."""
-    files: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            files.append(path)
-            continue
-        inside = sorted(p for p in path.iterdir() if p.suffix.lower() == ".csv")
-        if not inside:
-            rule = "no file in this folder ends in .csv"
-            raise InputError(Problem("E102", "folder", str(path), rule))
-        files.extend(inside)
-    return files
 
 
 def require_own(folder: str) -> None:

@@ -27,6 +27,7 @@ def check(
 
     Exit code 0 means feasible, 1 not feasible, 2 that a file could not be read.
     """
+    from clusterfirst.files.solutions import verdict_document
     from clusterfirst.problem.errors import InfeasibleError
     from clusterfirst.problem.solution import judge
 
@@ -35,20 +36,8 @@ def check(
     verdict = judge(instance, solution, stated_cost=stated)
     fitting = [] if stated is None else roundings_that_fit(instance, solution, stated)
     if as_json:
-        emit_json(
-            {
-                "feasible": verdict.feasible,
-                "cost": verdict.cost,
-                "unit": instance.unit,
-                "rounding": instance.rounding,
-                "stated_cost": stated,
-                "stated_cost_fits_rounding": fitting,
-                "routes": len(solution.routes),
-                "loads": list(verdict.loads),
-                "capacity": instance.capacity,
-                "violations": [problem.as_dict() for problem in verdict.violations],
-            }
-        )
+        found = verdict_document(instance, solution, verdict, stated)
+        emit_json(found | {"stated_cost_fits_rounding": fitting})
         return 0 if verdict.feasible else 1
     if verdict.violations:
         for line in InfeasibleError(verdict.violations).lines():

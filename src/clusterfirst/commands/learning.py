@@ -13,7 +13,12 @@ import typer
 
 from clusterfirst.commands.console import ProgressLine, emit, leave_progress, say
 from clusterfirst.commands.reading import open_city, open_history, place_to_learn
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import (
+    INTERRUPTED,
+    InputError,
+    Problem,
+    require_one_of,
+)
 
 if TYPE_CHECKING:
     from clusterfirst.learning.labels.sources import Source
@@ -21,7 +26,6 @@ if TYPE_CHECKING:
     from clusterfirst.learning.training.run import Report, TrainData
     from clusterfirst.learning.training.validation import Validation
 
-INTERRUPTED = 130
 LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
 
 Threads = Annotated[int | None, typer.Option(help="Number of cores; default: all.")]
@@ -56,9 +60,7 @@ def pretrain(
     from clusterfirst.networks.trainable.embed import SETTINGS
     from clusterfirst.problem.clock import Deadline
 
-    if settings not in SETTINGS:
-        rule = f"must be one of {', '.join(SETTINGS)}"
-        raise InputError(Problem("E404", "--settings", settings, rule))
+    require_one_of("--settings", settings, SETTINGS)
     show = ProgressLine(LINE_SECONDS)
 
     def report(now: Progress) -> None:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import ProgressLine, emit, emit_json, write_each
+from clusterfirst.commands.console import (
+    ProgressLine,
+    emit,
+    emit_json,
+    write_each,
+    write_forms,
+)
 from clusterfirst.commands.reading import Reader, folders_read, open_law
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.cities.day_law import DayLaw
-    from clusterfirst.cities.forecast import Forecast
     from clusterfirst.cities.quote import Quoter
-    from clusterfirst.cities.quote_picture import Quote
 
 
 CityName = Annotated[
@@ -80,7 +83,9 @@ def quote(
     """
     from clusterfirst.cities.day_law import Wish, warn_of_paper_law
     from clusterfirst.cities.quote import Quoter, QuoteSettings
+    from clusterfirst.cities.quote_picture import draw
     from clusterfirst.cities.quote_picture import quote as ask
+    from clusterfirst.files.picture import write_figure
 
     targets = options.claim(out, [orders, *folders_read(city, None)], (".png", ".svg"))
     law = open_law(city)
@@ -98,14 +103,9 @@ def quote(
     else:
         for line in found.lines(today.unit):
             emit(line)
-    return write_each(targets, lambda target: _draw_quote(target, quoter, found))
-
-
-def _draw_quote(target: Path, quoter: Quoter, found: Quote) -> None:
-    from clusterfirst.cities.quote_picture import draw
-    from clusterfirst.files.picture import write_figure
-
-    write_figure(target, lambda: draw(quoter, found))
+    return write_each(
+        targets, lambda target: write_figure(target, lambda: draw(quoter, found))
+    )
 
 
 def _row(
@@ -164,7 +164,7 @@ def forecast(
     longer than those of a long search.
     """
     from clusterfirst.cities.day_law import Wish, warn_of_paper_law
-    from clusterfirst.cities.forecast import ForecastSettings, lines
+    from clusterfirst.cities.forecast import ForecastSettings, draw, lines, table
     from clusterfirst.cities.forecast import forecast as run
 
     targets = options.claim(
@@ -188,22 +188,13 @@ def forecast(
                 emit(line)
     if as_json:
         emit_json({"forecasts": [each.summary() for each in found]})
-    return write_each(targets, lambda target: _write_forecast(target, found, law))
-
-
-def _write_forecast(target: Path, found: list[Forecast], law: DayLaw) -> None:
-    from clusterfirst.cities.forecast import draw, table
-    from clusterfirst.files import write_json, write_text
-    from clusterfirst.files.picture import write_figure
-
-    kind = target.suffix.lower()
-    if kind == ".csv":
-        write_text(target, table(found))
-    elif kind == ".json":
-        about = {"city": law.city.name, "past_days": len(law.history)}
-        write_json(target, about | {"forecasts": [each.summary() for each in found]})
-    else:
-        write_figure(target, lambda: draw(found))
+    about = {"city": law.city.name, "past_days": len(law.history)}
+    return write_forms(
+        targets,
+        figure=lambda: draw(found),
+        table=lambda: table(found),
+        document=lambda: about | {"forecasts": [each.summary() for each in found]},
+    )
 
 
 def _capacities(text: str | None) -> list[float | None]:

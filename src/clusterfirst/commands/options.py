@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem, require_whole
 
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout.")
@@ -150,9 +150,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 def require_seed(seed: int) -> int:
     """Return a seed that draws may begin with."""
-    if not 0 <= seed < 2**63:
-        rule = "a whole number from 0 to 2**63 - 1 is needed"
-        raise InputError(Problem("E404", "--seed", str(seed), rule))
+    require_whole("--seed", seed, 0, 2**63 - 1)
     return seed
 
 

@@ -10,13 +10,17 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import (
+    INTERRUPTED,
+    InputError,
+    Problem,
+    require_one_of,
+)
 
 if TYPE_CHECKING:
     from clusterfirst.evidence.paper.page import Page
 
 ALL = "all"
-INTERRUPTED = 130
 
 
 def paper(
@@ -67,9 +71,7 @@ def paper(
 
     wanted = list(TABLES) if ALL in tables else list(dict.fromkeys(tables))
     for name in wanted:
-        if name not in TABLES:
-            rule = f"one of {', '.join([*TABLES, ALL])}"
-            raise InputError(Problem("E404", "TABLE", name, rule))
+        require_one_of("TABLE", name, [*TABLES, ALL])
     size = scale_of(scale, instances)
     sets = Sets(size, data, say, ProgressLine(at_once=True))
     runs = Runs(size, sets, Models(_folders(model)), out, say)

@@ -64,16 +64,16 @@ def open_law(name: str) -> DayLaw:
     return fit(open_history(name))
 
 
-def expand(paths: Sequence[Path]) -> list[Path]:
-    """Return the files, with each folder replaced by the instances in it."""
+def expand(paths: Sequence[Path], suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
+    """Return the files, with each folder replaced by those in it that fit."""
     files: list[Path] = []
     for path in paths:
         if not path.is_dir():
             files.append(path)
             continue
-        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in suffixes)
         if not inside:
-            rule = f"no file in this folder ends in {', '.join(SUFFIXES)}"
+            rule = f"no file in this folder ends in {', '.join(suffixes)}"
             raise InputError(Problem("E102", "folder", str(path), rule))
         files.extend(inside)
     return files

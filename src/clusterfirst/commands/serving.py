@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.console import say
 from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.machine import usable_cores
 
 
 def serve(
@@ -85,8 +85,7 @@ def serve(
     require_guarded(host, token)
     shown = None if basemap is None else require_basemap(basemap)
     limits = ServiceLimits(max_bytes, max_customers, max_seconds, max_queue, keep_days)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-    count = workers or cores or os.cpu_count() or 1
+    count = workers or len(usable_cores())
     where = require_engine(engine)
     if where == "ray":
         join_cluster(count)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import ProgressLine, emit, emit_json, write_each
+from clusterfirst.commands.console import ProgressLine, emit, emit_json, write_forms
 from clusterfirst.commands.history import OwnCity, require_own
 from clusterfirst.commands.reading import Reader, folders_read, open_history
 from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from clusterfirst.cities.territories import Territories
     from clusterfirst.problem.instance import Instance
     from clusterfirst.solving.options import SolveOptions
     from clusterfirst.solving.result import Result
@@ -50,8 +49,10 @@ def territories(
     from clusterfirst.cities.areas import write_areas
     from clusterfirst.cities.territories import (
         TerritorySettings,
+        draw,
         find_territories,
         lines,
+        table,
     )
 
     require_own(city)
@@ -68,21 +69,12 @@ def territories(
     else:
         for line in lines(found):
             emit(line)
-    return write_each(targets, lambda target: _write(target, found))
-
-
-def _write(target: Path, found: Territories) -> None:
-    from clusterfirst.cities.territories import draw, table
-    from clusterfirst.files import write_json, write_text
-    from clusterfirst.files.picture import write_figure
-
-    kind = target.suffix.lower()
-    if kind == ".csv":
-        write_text(target, table(found))
-    elif kind == ".json":
-        write_json(target, found.facts())
-    else:
-        write_figure(target, lambda: draw(found.areas))
+    return write_forms(
+        targets,
+        figure=lambda: draw(found.areas),
+        table=lambda: table(found),
+        document=found.facts,
+    )
 
 
 # --- solve --familiar -------------------------------------------------------------

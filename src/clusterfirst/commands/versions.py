@@ -9,6 +9,7 @@ import sys
 from clusterfirst import __version__
 from clusterfirst.commands import options
 from clusterfirst.commands.console import emit_facts
+from clusterfirst.problem.machine import usable_cores
 
 PACKAGES = [
     "numpy",
@@ -55,7 +56,7 @@ def versions(as_json: options.Json = False) -> int:
     found |= {
         "platform": platform.platform(),
         "processor": _processor(),
-        "cores": f"{_usable_cores()} usable of {os.cpu_count()}",
+        "cores": f"{len(usable_cores())} usable of {os.cpu_count()}",
         "memory": _memory(),
         "encoding": f"{sys.getfilesystemencoding()}, {sys.stdout.encoding}",
         "models": ", ".join(_models()) or "none",
@@ -64,12 +65,6 @@ def versions(as_json: options.Json = False) -> int:
     found |= {name: os.environ[name] for name in set_here}
     emit_facts(found, as_json)
     return 0
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _processor() -> str:
@@ -93,13 +88,11 @@ def _memory() -> str:
 def _models() -> list[str]:
     """Shipped models by name and the beginning of the hash of their manifest."""
     import hashlib
-    from importlib.resources import files
 
-    folder = files("clusterfirst") / "models"
-    found = []
-    for model in sorted(folder.iterdir(), key=lambda each: each.name):
-        manifest = model / "manifest.json"
-        if manifest.is_file():
-            digest = hashlib.sha256(manifest.read_bytes()).hexdigest()[:8]
-            found.append(f"{model.name}@{digest}")
-    return found
+    from clusterfirst.files.verified_folder import MANIFEST
+    from clusterfirst.networks.model_folder import shipped
+
+    return [
+        f"{name}@{hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()[:8]}"
+        for name, folder in shipped().items()
+    ]

@@ -13,11 +13,10 @@ from clusterfirst.files.source import Complaints, number_hint, plain_number
 from clusterfirst.files.tables import Table, check_ids, format_table, parse_table
 from clusterfirst.files.vrplib_writing import plain_text
 from clusterfirst.problem.city import City
+from clusterfirst.problem.constraints import AMOUNTS, WORDS
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance, Metric
 
-WORDS = ("vehicle", "not_vehicle", "group", "apart")
-AMOUNTS = {"service": 0.0, "priority": 1.0}  # and what an empty cell means
 MINUTES = re.compile(r"(\d{1,4}):([0-5]\d)", re.ASCII)
 
 

@@ -11,7 +11,7 @@ from clusterfirst.files.csv_files import Orders
 from clusterfirst.files.matrices import Matrices
 from clusterfirst.files.source import warn
 from clusterfirst.problem.city import City
-from clusterfirst.problem.constraints import Constraints
+from clusterfirst.problem.constraints import WORDS, Constraints
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
@@ -74,7 +74,7 @@ class Asked:
             words = {k: ("", *cells) for k, cells in orders.words.items() if any(cells)}
             amounts = {k: np.array([0.0, *v]) for k, v in orders.amounts.items()}
             fields = words | amounts
-        needed = {"vehicle", "not_vehicle", "group", "apart"} & fields.keys()
+        needed = fields.keys() & set(WORDS)
         durations = self._durations(instance, city)
         if durations is not None:
             fields["durations"] = durations

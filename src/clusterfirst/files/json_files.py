@@ -9,13 +9,11 @@ import numpy as np
 
 from clusterfirst.files.source import Limits, check_title
 from clusterfirst.files.strict_json import Checker, kind_of, parse_json
-from clusterfirst.problem.constraints import Constraints
+from clusterfirst.problem.constraints import AMOUNTS, WORDS, Constraints
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance
 
 ASKED = {"fleet", "durations", "speed", "allow_unserved", "columns"}
-WORDS = ("vehicle", "not_vehicle", "group", "apart")
-AMOUNTS = {"service": 0.0, "priority": 1.0}
 ORDER_KEYS = {*WORDS, *AMOUNTS}
 LIMITS = ("max_stops", "max_distance", "max_duration")  # null: none
 FLEET_KEYS = {"name", "capacity", "count", *LIMITS, "fixed_cost", "optional"}

@@ -147,6 +147,23 @@ def solution_document(instance: Instance, solution: Solution) -> dict[str, Any]:
     }
 
 
+def verdict_document(
+    instance: Instance, solution: Solution, verdict: Verdict, stated: float | None
+) -> dict[str, Any]:
+    """Return what the judge found, and the cost that the file states."""
+    return {
+        "feasible": verdict.feasible,
+        "cost": verdict.cost,
+        "unit": instance.unit,
+        "rounding": instance.rounding,
+        "stated_cost": stated,
+        "routes": len(solution.routes),
+        "loads": list(verdict.loads),
+        "capacity": instance.capacity,
+        "violations": [problem.as_dict() for problem in verdict.violations],
+    }
+
+
 def plan_document(
     instance: Instance, solution: Solution, verdict: Verdict
 ) -> dict[str, Any]:

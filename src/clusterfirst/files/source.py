@@ -250,6 +250,17 @@ def warn(problem: Problem) -> None:
     warnings.warn(str(problem), InputWarning, stacklevel=4)
 
 
+@contextmanager
+def heard_warnings() -> Iterator[list[str]]:
+    """Collect what `warn` says in the block, each line once; for one thread only."""
+    lines: list[str] = []
+    with warnings.catch_warnings(record=True) as odd:
+        warnings.simplefilter("always", InputWarning)
+        yield lines
+    said = [str(w.message) for w in odd if issubclass(w.category, InputWarning)]
+    lines += dict.fromkeys(said)
+
+
 def _size(count: int) -> str:
     whole, rest = divmod(count, MEGABYTE)
     return f"{count} bytes" if rest else f"{whole} MB"

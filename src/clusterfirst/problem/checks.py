@@ -94,12 +94,6 @@ MAX_COORDINATE = 1e9
 MAX_ID_LENGTH = 200
 
 
-def stop_if_wrong(problems: Sequence[Problem]) -> None:
-    """Raise what has been found."""
-    if problems:
-        raise InputError(problems)
-
-
 def plain_number(value: Any) -> str:
     """A number as a person would write it."""
     return str(int(value)) if float(value).is_integer() else f"{float(value):.6g}"

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.problem.checks import checked_matrix, stop_if_wrong
+from clusterfirst.problem.checks import checked_matrix
 from clusterfirst.problem.distances import Rounding, great_circle
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem, stop_if_wrong
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray, Metric
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import Problem, stop_if_wrong
 from clusterfirst.problem.fleet import (
     BoolArray,
     Fleet,
@@ -23,6 +23,8 @@ from clusterfirst.problem.fleet import (
 )
 
 MAX_MINUTES = 1e7  # twenty years
+WORDS = ("vehicle", "not_vehicle", "group", "apart")  # what may be asked of an order
+AMOUNTS = {"service": 0.0, "priority": 1.0}  # and what an empty cell means
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +119,10 @@ class Constraints:
         changes: dict[str, Any] = {"fleet": fleet}
         if self.durations is not None:
             changes["durations"] = self.durations[np.ix_(order, order)]
-        for name in ("service", "priority"):
+        for name in AMOUNTS:
             if getattr(self, name) is not None:
                 changes[name] = getattr(self, name)[order]
-        for name in ("vehicle", "not_vehicle", "group", "apart"):
+        for name in WORDS:
             cells = getattr(self, name)
             changes[name] = tuple(cells[row] for row in order.tolist() if cells)
         return self.replace(**changes)
@@ -140,11 +142,11 @@ def checked(constraints: Constraints, ids: Sequence[str]) -> Constraints:
     changes: dict[str, Any] = {}
     if constraints.durations is not None:
         changes["durations"] = _durations(constraints.durations, size, problems)
-    for name in ("service", "priority"):
+    for name in AMOUNTS:
         values = getattr(constraints, name)
         if values is not None:
             changes[name] = _amounts(name, values, ids, problems)
-    for name in ("vehicle", "not_vehicle", "group", "apart"):
+    for name in WORDS:
         cells = getattr(constraints, name)
         if cells and len(cells) != size:
             rule = f"{size} are needed, the depot's first"
@@ -159,21 +161,16 @@ def checked(constraints: Constraints, ids: Sequence[str]) -> Constraints:
         rule = "a longest duration needs a matrix of durations, or a speed"
         hint = "--durations FILE or --speed KMH"
         problems.append(Problem("E435", "max_duration", rule=rule, hint=hint))
-    _stop(problems)
+    stop_if_wrong(problems)
     result = constraints.replace(**changes)
     _check_names(result, ids, problems)
-    _stop(problems)
+    stop_if_wrong(problems)
     _check_contradictions(result, ids, problems)
-    _stop(problems)
+    stop_if_wrong(problems)
     for f in fields(result):
         if isinstance(value := getattr(result, f.name), np.ndarray):
             value.setflags(write=False)
     return result
-
-
-def _stop(problems: list[Problem]) -> None:
-    if problems:
-        raise InputError(problems)
 
 
 def _durations(given: FloatArray, size: int, problems: list[Problem]) -> FloatArray:

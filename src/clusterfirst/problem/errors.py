@@ -7,9 +7,10 @@ and ends with the exit code of the error's class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+INTERRUPTED = 130  # exit code after Ctrl-C
 MAX_LINES = 20  # problems printed before "... and n more"
 MAX_ECHO = 80  # characters of the user's own text repeated in a message
 
@@ -94,6 +95,27 @@ class InputWarning(UserWarning):
     """Input that is accepted but deserves a line on stderr."""
 
 
+def stop_if_wrong(problems: Sequence[Problem]) -> None:
+    """Raise what has been found."""
+    if problems:
+        raise InputError(problems)
+
+
+def require_one_of(where: str, got: str, known: Iterable[str]) -> None:
+    """Refuse an option that is none of the words it may be."""
+    known = list(known)
+    if got not in known:
+        rule = f"must be one of {', '.join(known)}"
+        raise InputError(Problem("E404", where, got, rule))
+
+
+def require_whole(where: str, got: int, low: int, high: int) -> None:
+    """Refuse an option out of its range."""
+    if not low <= got <= high:
+        rule = f"must be a whole number from {low} to {high}"
+        raise InputError(Problem("E404", where, str(got), rule))
+
+
 def require_rules(
     settings: object,
     rules: Mapping[str, tuple[bool, str]],
@@ -101,9 +123,7 @@ def require_rules(
     prefix: str = "",
 ) -> None:
     """Raise InputError for the settings whose rule (whether kept, words) is broken."""
-    broken = broken_rules(settings, rules, code, prefix)
-    if broken:
-        raise InputError(broken)
+    stop_if_wrong(broken_rules(settings, rules, code, prefix))
 
 
 def broken_rules(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import Problem, stop_if_wrong
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -81,9 +81,9 @@ class Fleet:
                 continue
             given = given.astype(bool if f.name == "optional" else np.float64)
             object.__setattr__(self, f.name, given)
-        _stop(problems)
+        stop_if_wrong(problems)
         _check(self, problems)
-        _stop(problems)
+        stop_if_wrong(problems)
         object.__setattr__(self, "counts", self.counts.astype(np.int64))
         for f in fields(self)[1:]:
             getattr(self, f.name).setflags(write=False)
@@ -136,11 +136,6 @@ def _numbered(fleet: Fleet) -> list[tuple[int, str]]:
     return list(enumerate(fleet.names))
 
 
-def _stop(problems: list[Problem]) -> None:
-    if problems:
-        raise InputError(problems)
-
-
 def _check(fleet: Fleet, problems: list[Problem]) -> None:
     def refuse(bad: BoolArray, column: str, rule: str) -> None:
         for row in np.flatnonzero(bad).tolist():
@@ -168,7 +163,7 @@ def _check(fleet: Fleet, problems: list[Problem]) -> None:
         refuse(~(getattr(fleet, column) > 0), column, "must be above 0")
     cost = np.isfinite(fleet.fixed_cost) & (fleet.fixed_cost >= 0)
     refuse(~cost, "fixed_cost", "it must be a finite number of at least 0")
-    _stop(problems)
+    stop_if_wrong(problems)
     if fleet.counts.sum() > MAX_VEHICLES:
         rule = f"the limit is {MAX_VEHICLES} vehicles"
         problems.append(Problem("E431", "count", f"{fleet.counts.sum():g}", rule))

@@ -33,7 +33,6 @@ from clusterfirst.problem.checks import (
     exact_units,
     plain_number,
     require_exact_integers,
-    stop_if_wrong,
 )
 from clusterfirst.problem.constraints import Constraints, checked
 from clusterfirst.problem.distances import EARTH_RADIUS_KM as EARTH_RADIUS_KM
@@ -41,7 +40,12 @@ from clusterfirst.problem.distances import ROUNDINGS as ROUNDINGS
 from clusterfirst.problem.distances import FloatArray as FloatArray
 from clusterfirst.problem.distances import Rounding as Rounding
 from clusterfirst.problem.distances import great_circle, round_distances
-from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
+from clusterfirst.problem.errors import (
+    InfeasibleError,
+    InputError,
+    Problem,
+    stop_if_wrong,
+)
 from clusterfirst.problem.feasibility import Alone, reasons
 from clusterfirst.problem.fleet import IntArray as IntArray
 from clusterfirst.problem.fleet import same_fields

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,14 +20,20 @@ import numpy as np
 from clusterfirst.files import read_instance, read_locations
 from clusterfirst.files.csv_files import parse_orders
 from clusterfirst.files.json_files import instance_of
-from clusterfirst.files.source import Complaints, Limits, check_title, plain_number
+from clusterfirst.files.source import (
+    Complaints,
+    Limits,
+    check_title,
+    heard_warnings,
+    plain_number,
+)
 from clusterfirst.files.strict_json import Checker, parse_json
 from clusterfirst.files.tables import ALIASES, format_table, parse_table, table_text
+from clusterfirst.networks.model_folder import shipped
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import (
     ClusterfirstError,
     InputError,
-    InputWarning,
     Problem,
     quote,
 )
@@ -81,15 +85,13 @@ class Wish:
 
 def read_wish(body: Body, limits: ServiceLimits, find_city: FindCity) -> Wish:
     """An instance and options out of JSON, or out of a table and the query."""
-    with _one_reader, warnings.catch_warnings(record=True) as odd:
-        warnings.simplefilter("always", InputWarning)
+    with _one_reader, heard_warnings() as lines:
         if body.kind == JSON:
             instance, chosen = _from_json(body, limits, find_city)
         else:
             instance, chosen = _from_table(body, limits, find_city)
         options = solve_options(chosen, limits)
-    said = [str(w.message) for w in odd if issubclass(w.category, InputWarning)]
-    return Wish(instance, options, chosen, tuple(dict.fromkeys(said)))
+    return Wish(instance, options, chosen, tuple(lines))
 
 
 def document_of(body: Body, keys: set[str]) -> dict[str, Any]:
@@ -388,12 +390,6 @@ def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
 def _require_named(name: Any, check: Checker) -> None:
     """A model by its name; a folder of the machine is nobody's business."""
     own = isinstance(name, str) and re.fullmatch(LEARNED + "[A-Za-z0-9]{1,40}", name)
-    if not own and name not in model_names():
-        rule = f"known here: {', '.join(model_names())}, and {LEARNED}ID of a city"
+    if not own and name not in list(shipped()):
+        rule = f"known here: {', '.join(shipped())}, and {LEARNED}ID of a city"
         check.complain("E403", "options.model", "another name", rule)
-
-
-def model_names() -> list[str]:
-    """The shipped models; looked up without torch, which this process never loads."""
-    root = Path(str(resources.files("clusterfirst"))) / "models"
-    return sorted(path.parent.name for path in root.glob("*/manifest.json"))

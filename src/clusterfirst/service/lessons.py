@@ -18,10 +18,11 @@ from starlette.responses import JSONResponse
 
 from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.strict_json import Checker
+from clusterfirst.networks.model_folder import shipped
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
-from clusterfirst.service.inputs import LEARNED, document_of, model_names
+from clusterfirst.service.inputs import LEARNED, document_of
 from clusterfirst.service.likely_days import history_of
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.problems import Refusal
@@ -230,6 +231,6 @@ async def models(city: str, request: Request) -> dict[str, Any]:
     def look() -> list[str]:
         finder(plans.store)(city)
         own = plans.learned_model(city) is not None
-        return [*([f"{LEARNED}{city}"] if own else []), *model_names()]
+        return [*([f"{LEARNED}{city}"] if own else []), *shipped()]
 
     return {"models": await run_in_threadpool(look)}

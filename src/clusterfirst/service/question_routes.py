@@ -13,8 +13,9 @@ from starlette.responses import JSONResponse, Response
 
 from clusterfirst.files import BUNDLED_ORDERS, bundled_city, read_orders
 from clusterfirst.files.json_files import instance_document, instance_of
-from clusterfirst.files.solutions import solution_of
+from clusterfirst.files.solutions import solution_of, verdict_document
 from clusterfirst.files.strict_json import parse_json
+from clusterfirst.networks.model_folder import shipped
 from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service import schemas
@@ -25,7 +26,6 @@ from clusterfirst.service.inputs import (
     XLSX,
     document_of,
     lines_of,
-    model_names,
     read_text_of,
     read_wish,
     solve_options,
@@ -110,17 +110,7 @@ async def check(request: Request) -> dict[str, Any]:
         instance = instance_of(document.get("instance"), plans.limits.of_files)
         solution, stated = solution_of(document, instance)
         verdict = judge(instance, solution, stated_cost=stated)
-        return {
-            "feasible": verdict.feasible,
-            "cost": verdict.cost,
-            "unit": instance.unit,
-            "rounding": instance.rounding,
-            "stated_cost": stated,
-            "routes": len(solution.routes),
-            "loads": list(verdict.loads),
-            "capacity": instance.capacity,
-            "violations": [problem.as_dict() for problem in verdict.violations],
-        }
+        return verdict_document(instance, solution, verdict, stated)
 
     return await run_in_threadpool(look)
 
@@ -191,7 +181,7 @@ async def limits(request: Request) -> dict[str, Any]:
         **plans.limits.as_dict(),
         "workers": len(plans.pool.threads),
         "formats": FORMATS,
-        "models": model_names(),
+        "models": list(shipped()),
         "basemap": plans.basemap,
     }
 

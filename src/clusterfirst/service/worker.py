@@ -13,13 +13,13 @@ import signal
 import sys
 import time
 import traceback
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clusterfirst.problem.errors import ClusterfirstError, InputWarning, Problem
+from clusterfirst.files.source import heard_warnings
+from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
 from clusterfirst.solving.child import pipe_to_parent
@@ -154,11 +154,9 @@ class Search:
 
 def _answer_of(question: Question) -> dict[str, Any]:
     """The answer, and the warnings that the command line would print."""
-    with warnings.catch_warnings(record=True) as odd:
-        warnings.simplefilter("always", InputWarning)
+    with heard_warnings() as lines:
         answer = question.answer()
-    said = [str(w.message) for w in odd if issubclass(w.category, InputWarning)]
-    return {**answer, "warnings": list(dict.fromkeys(said))}
+    return {**answer, "warnings": lines}
 
 
 def main() -> None:

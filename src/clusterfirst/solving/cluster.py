@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, Literal, TypeVar
 
 from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.machine import usable_cores
 from clusterfirst.solving.child import Child, ChildFailedError
-from clusterfirst.solving.options import usable_cores
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
@@ -50,7 +50,7 @@ def map_ray(
     Without a number of workers every core of the cluster is used.
     """
     started = not _ray_module().is_initialized()
-    ray = _ray(workers or usable_cores())
+    ray = _ray(workers or len(usable_cores()))
     _require_node(ray, cores)
     if workers is None:
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)) // cores)

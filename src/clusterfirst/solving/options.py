@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -10,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clusterfirst.problem.errors import InputError, broken_rules
+from clusterfirst.problem.machine import usable_cores
 
 if TYPE_CHECKING:
     from clusterfirst.stages.search_state import SearchState
@@ -195,7 +195,8 @@ class SolveOptions:
     @property
     def cores(self) -> int:
         """The number of threads."""
-        return self.threads if self.threads is not None else usable_cores()
+        usable = min(len(usable_cores()), MOST_THREADS)
+        return usable if self.threads is None else self.threads
 
     @property
     def decoding(self) -> DecodingSettings:
@@ -246,13 +247,6 @@ class SolveOptions:
         broken = [*broken_rules(self, timed, "E402"), *broken_rules(self, checks)]
         if broken:
             raise InputError(broken)
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), MOST_THREADS)
-    return min(os.cpu_count() or 1, MOST_THREADS)
 
 
 def _one_of(names: Iterable[str]) -> str:

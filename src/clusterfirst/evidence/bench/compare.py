@@ -30,9 +30,9 @@ from clusterfirst.evidence.bench.run import (
     prepare,
 )
 from clusterfirst.evidence.bench.sets import BenchSet, Case
-from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.errors import InputError, require_rules
 from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.machine import usable_cores
 from clusterfirst.problem.solution import judge
 from clusterfirst.solving.child import Child, ChildFailedError
 from clusterfirst.solving.cluster import Engine, map_tasks

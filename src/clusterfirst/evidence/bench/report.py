@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json, to_json
+
 from clusterfirst.evidence.bench.compare import BenchResult
 from clusterfirst.evidence.bench.lines import LABEL, LATE, Line, Mean
 from clusterfirst.evidence.bench.rows import PUBLISHED, Row
@@ -339,14 +341,6 @@ def document(report: Report) -> dict[str, Any]:
         "no_answer": list(report.reasons),
         "gflops": {"least": least, "median": median, "most": most},
     }
-    cleaned: dict[str, Any] = _without_nan(whole)
-    return cleaned
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no nan: nothing is null."""
-    if isinstance(value, dict):
-        return {key: _without_nan(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    # JSON has no nan: pydantic writes null.
+    plain: dict[str, Any] = from_json(to_json(whole, inf_nan_mode="null"))
+    return plain

@@ -5,11 +5,8 @@ A comparison that was stopped goes on where it was: what has a row is not run ag
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -18,7 +15,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from clusterfirst.evidence.bench.sets import BenchSet, Case
 from clusterfirst.files.atomic import disk_problem, make_folder
-from clusterfirst.files.source import MEGABYTE, named, read_bytes, read_text
+from clusterfirst.files.source import (
+    MEGABYTE,
+    Complaints,
+    named,
+    plain_number,
+    read_bytes,
+    read_text,
+)
+from clusterfirst.files.tables import parse_table
 from clusterfirst.problem.errors import InputError, Problem, quote
 
 if TYPE_CHECKING:
@@ -55,11 +60,11 @@ class Row:
     cost: float | None
     vehicles: int | None
     seconds: float  # from arrays handed over to routes returned
-    startup: float  # imports, compilation and weights, paid once per process
-    gflops: float  # fp32 matmul on the same core right before the run
-    reason: str  # why there is no answer
-    at: str  # when, UTC
-    version: str
+    startup: float = 0.0  # imports, compilation and weights, paid once per process
+    gflops: float = 0.0  # fp32 matmul on the same core right before the run
+    reason: str = ""  # why there is no answer
+    at: str = ""  # when, UTC
+    version: str = ""
 
     @property
     def key(self) -> Key:
@@ -140,54 +145,41 @@ COLUMNS = ("method", "seconds", "instance", "cost")
 
 def read_published(path: Path, bench_set: BenchSet) -> list[Row]:
     """The rows of the table whose instance is in the set, by its name."""
-    with named(path):
-        text = read_text(path)
     cases = {case.instance.name: case for case in bench_set.cases}
     found: dict[tuple[str, float, str], Row] = {}
-    for number, method, instance, values in _cells(path, text):
-        seconds, cost, measured = values
-        key = (method, seconds, instance)
-        if key in found:
-            rule = f"a second cost of {quote(instance)} for this method and time"
-            raise _problem(path, number, method, rule)
-        if instance in cases:
-            found[key] = _row(bench_set.name, cases[instance], key, (cost, measured))
+    wrong = Complaints()
+    with named(path):
+        table = parse_table(read_text(path), [COLUMNS])
+        for line, cells in table.rows:
+            row = dict(zip(table.columns, cells, strict=True))
+            words = (row["seconds"], row["cost"], row.get("measured") or row["seconds"])
+            limit, cost, seconds = (plain_number(word) or 0.0 for word in words)
+            method, instance = row["method"], row["instance"]
+            key, rule = (method, limit, instance), ""
+            if not method or not instance:
+                rule = "a cell is empty"
+            elif min(limit, cost, seconds) <= 0:
+                rule = "seconds and cost must be numbers above 0"
+            elif key in found:
+                rule = f"a second cost of {quote(instance)} for this method and time"
+            if rule:
+                wrong.complain("E311", f"line {line}", method, rule)
+            elif instance in cases:
+                case = cases[instance]
+                found[key] = _published(bench_set.name, case, key, cost, seconds)
+        wrong.stop_if_wrong()
     if not found:
         rule = f"none of its instances is in the set {bench_set.name}"
         raise InputError(Problem("E404", "published", str(path), rule))
     return list(found.values())
 
 
-Values = tuple[float, float, float]
-
-
-def _cells(path: Path, text: str) -> Iterator[tuple[int, str, str, Values]]:
-    """Line number, method, instance and numbers of each row; every cell checked."""
-    try:
-        reader = csv.DictReader(io.StringIO(text), strict=True)
-        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-        if missing:
-            rule = f"a table with the columns {', '.join(COLUMNS)} is needed"
-            raise InputError(Problem("E311", "published", str(path), rule))
-        for row in reader:
-            method, instance = row["method"] or "", row["instance"] or ""
-            if not method or not instance:
-                raise _problem(path, reader.line_num, method, "a cell is empty")
-            words = (row["seconds"], row["cost"], row.get("measured") or row["seconds"])
-            try:
-                seconds, cost, measured = (float(word or "") for word in words)
-            except ValueError:
-                seconds = cost = measured = math.nan
-            if not all(0 < value < math.inf for value in (seconds, cost, measured)):
-                rule = "seconds and cost must be numbers above 0"
-                raise _problem(path, reader.line_num, method, rule)
-            yield reader.line_num, method, instance, (seconds, cost, measured)
-    except csv.Error as error:
-        raise InputError(Problem("E311", "published", str(path), str(error))) from error
-
-
-def _row(
-    set_name: str, case: Case, key: tuple[str, float, str], found: tuple[float, float]
+def _published(
+    set_name: str,
+    case: Case,
+    key: tuple[str, float, str],
+    cost: float,
+    seconds: float,
 ) -> Row:
     method, limit, instance = key
     return Row(
@@ -201,16 +193,7 @@ def _row(
         seed=0,
         cores=1,
         engine=PUBLISHED,
-        cost=found[0],
+        cost=cost,
         vehicles=None,
-        seconds=found[1],
-        startup=0.0,
-        gflops=0.0,
-        reason="",
-        at="",
-        version="",
+        seconds=seconds,
     )
-
-
-def _problem(path: Path, line: int, got: str, rule: str) -> InputError:
-    return InputError(Problem("E311", f"line {line}", got, rule), quote(str(path)))

@@ -7,9 +7,7 @@ without it the public ones are drawn anew, to the bit, and the others say so.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
 import re
@@ -30,13 +28,14 @@ from clusterfirst.files import (
 )
 from clusterfirst.files.atomic import make_folder
 from clusterfirst.files.sets import npz_arrays
-from clusterfirst.files.source import named, read_bytes, read_text
+from clusterfirst.files.source import Complaints, named, read_bytes, read_text
+from clusterfirst.files.tables import parse_table
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.hgs import HGS
-from clusterfirst.learning.experts.peers import usable_cores
 from clusterfirst.problem.city import City
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem, quote
 from clusterfirst.problem.instance import Instance, IntArray, Rounding
+from clusterfirst.problem.machine import usable_cores
 from clusterfirst.problem.sampling import PUBLIC_SETS, sample_day, sample_public
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.cluster import map_tasks
@@ -319,14 +318,12 @@ def with_references(
 
 
 def _read_costs(path: Path) -> dict[str, float]:
+    wrong = Complaints()
     with named(path):
-        text = read_text(path)
-    try:
-        rows = list(csv.DictReader(io.StringIO(text)))
-        return {row["instance"]: float(row["cost"]) for row in rows}
-    except (KeyError, TypeError, ValueError, csv.Error) as error:
-        rule = "a table with the columns instance and cost is needed"
-        raise InputError(Problem("E311", "references", str(path), rule)) from error
+        table = parse_table(read_text(path), [("instance", "cost")])
+        costs = table.numbers("cost", wrong)
+        wrong.stop_if_wrong()
+    return dict(zip(table.column("instance"), costs, strict=True))
 
 
 def cache_folder() -> Path:

@@ -21,7 +21,7 @@ from clusterfirst.evidence.bench.sets import (
 )
 from clusterfirst.evidence.paper.printed import PAPER_COUNTS, SIZES
 from clusterfirst.files import bundled_city
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem, require_one_of
 
 STANDARD_CAPACITY = {100: 50, 200: 80, 500: 100, 1000: 250}
 PUBLIC = {100: "cvrp100", 200: "lehd200", 500: "lehd500", 1000: "cvrp1000"}
@@ -57,9 +57,7 @@ SCALES = {scale.name: scale for scale in (SMALL, FULL)}
 
 def scale_of(name: str, instances: int | None) -> Scale:
     """The scale of this name, with at most so many instances of each set."""
-    if name not in SCALES:
-        rule = f"one of {', '.join(SCALES)}"
-        raise InputError(Problem("E404", "--scale", name, rule))
+    require_one_of("--scale", name, SCALES)
     scale = SCALES[name]
     if instances is None:
         return scale

@@ -8,7 +8,6 @@ from __future__ import annotations
 import bisect
 import importlib
 import math
-import os
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from clusterfirst.learning.experts.pyvrp_expert import PYVRP
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.machine import usable_cores
 from clusterfirst.problem.solution import Solution
 from clusterfirst.solving.child import ChildFailedError
 
@@ -230,13 +230,6 @@ def _vroom_level(
     for vehicle, row in zip(jobs["vehicle_id"], jobs["id"], strict=True):
         routes.setdefault(int(vehicle), []).append(int(row))
     return float(answer.summary.cost), list(routes.values())
-
-
-def usable_cores() -> list[int]:
-    """The cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def _end(settings: ExpertSettings) -> Deadline:

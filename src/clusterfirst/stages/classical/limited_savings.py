@@ -15,7 +15,13 @@ import numpy.typing as npt
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
-from clusterfirst.stages.classical.savings import PAIRS, near_pairs, routes_of
+from clusterfirst.stages.classical.savings import (
+    PAIRS,
+    join,
+    near_pairs,
+    root_of,
+    routes_of,
+)
 from clusterfirst.stages.compiled import kernel
 from clusterfirst.stages.routes import Routes
 
@@ -112,13 +118,7 @@ def _merge(pairs: Any, gain: Any, saved: Any, sums: Any, kinds: Any, ends: Any) 
         a, b = pairs[p, 0], pairs[p, 1]
         if (left[a] and right[a]) or (left[b] and right[b]):
             continue
-        x, y = a, b
-        while root[x] != x:
-            root[x] = root[root[x]]
-            x = root[x]
-        while root[y] != y:
-            root[y] = root[root[y]]
-            y = root[y]
+        x, y = root_of(root, a), root_of(root, b)
         wish = max(sums.wish[x], sums.wish[y])
         if x == y or min(sums.wish[x], sums.wish[y]) not in (0, wish):
             continue
@@ -138,11 +138,4 @@ def _merge(pairs: Any, gain: Any, saved: Any, sums: Any, kinds: Any, ends: Any) 
         root[y] = x
         sums.load[x], sums.stops[x] = load, stops
         sums.length[x], sums.minutes[x], sums.wish[x] = length, minutes, wish
-        if left[a]:
-            right[a] = b
-        else:
-            left[a] = b
-        if left[b]:
-            right[b] = a
-        else:
-            left[b] = a
+        join(left, right, a, b)

@@ -14,7 +14,7 @@ import numpy as np
 
 from clusterfirst.problem.clock import Deadline, TimeUpError
 from clusterfirst.problem.instance import Instance, IntArray
-from clusterfirst.stages.compiled import kernel
+from clusterfirst.stages.compiled import inlined, kernel
 from clusterfirst.stages.neighbours import nearest_customers
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
@@ -135,22 +135,31 @@ def _merge(pairs: Any, load: Any, capacity: int, ways: Any) -> None:
         a, b = pairs[p, 0], pairs[p, 1]
         if (left[a] and right[a]) or (left[b] and right[b]):
             continue
-        x, y = a, b
-        while root[x] != x:
-            root[x] = root[root[x]]
-            x = root[x]
-        while root[y] != y:
-            root[y] = root[root[y]]
-            y = root[y]
+        x, y = root_of(root, a), root_of(root, b)
         if x == y or load[x] + load[y] > capacity:
             continue
         root[y] = x
         load[x] += load[y]
-        if left[a]:
-            right[a] = b
-        else:
-            left[a] = b
-        if left[b]:
-            right[b] = a
-        else:
-            left[b] = a
+        join(left, right, a, b)
+
+
+@inlined
+def root_of(root: Any, customer: int) -> int:
+    """The customer that stands for a route; ways there get shorter."""
+    while root[customer] != customer:
+        root[customer] = root[root[customer]]
+        customer = root[customer]
+    return customer
+
+
+@inlined
+def join(left: Any, right: Any, a: int, b: int) -> None:
+    """Make the ends of two routes neighbours."""
+    if left[a]:
+        right[a] = b
+    else:
+        left[a] = b
+    if left[b]:
+        right[b] = a
+    else:
+        left[b] = a
