@@ -257,6 +257,20 @@ def test_an_output_that_cannot_be_written_is_named_before_the_work(
     assert "E732" in problem_of(capsys)
 
 
+def test_a_pipe_behind_a_name_is_called_one() -> None:
+    """`--out /dev/stdout | cat` said that the disk was full."""
+    ear, mouth = os.pipe()
+    try:
+        for place in (f"/dev/fd/{mouth}", "/dev/null"):
+            with pytest.raises(InputError, match=r"E731.*not a regular file"):
+                Outputs().file(Path(place))
+        with pytest.raises(InputError, match="no folder"):
+            Outputs().inside(Path("/dev/null"), "day.sol")
+    finally:
+        os.close(ear)
+        os.close(mouth)
+
+
 def test_a_format_that_cannot_hold_the_routes_is_named_before_the_work(
     tmp_path: Path, capsys: Capture
 ) -> None:

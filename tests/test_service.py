@@ -389,8 +389,8 @@ def test_validate_finds_everything_around_a_table(client: httpx.Client) -> None:
     assert problems_of(client, "/v1/validate", json=body) == {
         ("E306", "options.seed"),
         ("E123", "capacity"),
-        ("E313", "line 2 demand"),
-        ("E407", "line 3 id"),
+        ("E313", "orders[0].demand"),
+        ("E407", "orders[1].id"),
     }
 
 
@@ -558,6 +558,34 @@ def test_a_new_order_is_quoted_on_every_route(client: httpx.Client, plan: Plan) 
     assert least - plan["cost"] == pytest.approx(best["price"])
 
 
+def test_a_quoted_order_is_taken_where_it_was_priced(
+    client: httpx.Client, plan: Plan
+) -> None:
+    """On that route, at that price, and nothing else moves; once by its key."""
+    where = f"/v1/plans/{plan['id']}/quote"
+    order = {"id": "call", "lat": 51.06, "lon": 3.73, "demand": 1}
+    offers = client.post(where, json=order).json()["offers"]
+    taken = 0
+    for offer in [o for o in offers if o["route"]]:
+        body = {**order, "route": offer["route"], "apply": True}
+        key = {"Idempotency-Key": f"taken {offer['route']}"}
+        answer = client.post(where, json=body, headers=key)
+        if not offer["fits"]:
+            assert answer.status_code == 422
+            continue
+        new = answer.json()["plan"]
+        document = client.get(f"/v1/plans/{new['id']}/instance").json()
+        assert judged(new, document) == pytest.approx(plan["cost"] + offer["price"])
+        assert (new["parent"], new["version"]) == (plan["id"], plan["version"] + 1)
+        assert "call" in new["routes"][offer["route"] - 1]
+        left = [[c for c in route if c != "call"] for route in new["routes"]]
+        assert left == plan["routes"]
+        again = client.post(where, json=body, headers=key).json()
+        assert again["plan"]["id"] == new["id"]
+        taken += 1
+    assert taken
+
+
 def test_the_network_shows_its_stages(client: httpx.Client, plan: Plan) -> None:
     """A seed for every route and a share for every customer."""
     answer = client.get(f"/v1/plans/{plan['id']}/stages")
@@ -670,7 +698,7 @@ def test_a_key_makes_one_thing_whatever_it_is(client: httpx.Client, plan: Plan) 
     city = client.post("/v1/cities?name=keys", content=town, headers=table).json()["id"]
     day = {"content": "id,demand\nnorth,3\n", "headers": table}
     days = f"/v1/cities/{city}/days?date=2026-11-18"
-    requests.append((days, day, lambda a: (a["date"], a["orders"])))
+    requests.append((days, day, lambda a: (a["dates"], a["orders"])))
     for number, (path, given, made) in enumerate(requests):
         key = {"Idempotency-Key": f"once {number}", **given.pop("headers", {})}
         first, second = (client.post(path, **given, headers=key) for _ in range(2))

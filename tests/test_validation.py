@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,13 @@ import torch
 
 from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.hgs import HGS
-from clusterfirst.learning.labels.sources import city_days, public_set, world
+from clusterfirst.learning.labels.sources import (
+    Source,
+    city_days,
+    public_set,
+    world,
+)
+from clusterfirst.learning.training import validation
 from clusterfirst.learning.training.curves import read_curve
 from clusterfirst.learning.training.run import Ending, Report, TrainData, train
 from clusterfirst.learning.training.validation import (
@@ -92,6 +99,33 @@ def test_references_are_made_once(tmp_path: Path) -> None:
     for a, b in zip(first.instances, again.instances, strict=True):
         assert a.same_as(b)
         assert a.city_rows is not None
+
+
+def test_a_busy_machine_gets_longer_for_its_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reference in the planned seconds ended `learn`: HGS gets more; it is said."""
+    source = city_days(small_city(), seed=0)
+    plan = ValidationPlan(customers=12, count=2, seconds=0.02)
+    make = validation._references  # noqa: SLF001
+    given: list[float] = []
+
+    def busy(own: Source, plan: ValidationPlan, *more: Any) -> Validation:
+        given.append(plan.seconds)
+        if len(given) < 3:
+            return Validation([], np.array([]))
+        return make(own, plan, *more)
+
+    monkeypatch.setattr(validation, "_references", busy)
+    found = make_validation(source, plan, tmp_path)
+    assert given == [0.02, 0.08, 0.32]
+    assert (len(found.instances), found.seconds) == (2, 0.32)
+    given[:] = []
+    monkeypatch.setattr(
+        validation, "_references", lambda *_: Validation([], np.array([]))
+    )
+    with pytest.raises(InputError, match="E711"):
+        make_validation(source, plan, tmp_path)
 
 
 def test_validation_has_a_seed_of_its_own() -> None:

@@ -34,7 +34,7 @@ def longest_of_acts(browser: Browser, page: Page, service: Service) -> dict[str,
     def read() -> None:
         page.evaluate(DROP, ["big.csv", table(2000)])
         page.get_by_label("Capacity").fill("120")
-        page.wait_for_selector("#checked :text('2000 orders')")
+        page.wait_for_selector("#checked :text('2,000 orders')")
 
     def plan() -> None:
         page.get_by_label("Seconds to plan").select_option("3")

@@ -178,12 +178,13 @@ def quote_an_order(page: Page) -> None:
             return [x + box.left, y + box.top]; } } }"""
     )
     page.mouse.click(*empty)
-    expect(page.locator("#offers")).to_contain_text("Take")
-    page.get_by_label("Seconds to plan").select_option("1")
+    until(page, "() => clusterfirst.state.quote?.offers")
+    offer = page.evaluate("clusterfirst.state.quote.offers.find((o) => o.fits)")
     page.locator("#offers").get_by_text("Take").first.click()
     until(page, "v => clusterfirst.state.plan.version > v", before["version"])
     after = wait_done(page)
     assert after["customers"] == before["customers"] + 1
+    assert after["cost"] == pytest.approx(before["cost"] + offer["price"])
     page.get_by_role("tab", name="Why").click()  # and without a mouse
     page.get_by_label("Price a new order at").fill("51.05, 3.72")
     page.keyboard.press("Enter")

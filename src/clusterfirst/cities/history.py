@@ -186,11 +186,14 @@ def write_history(folder: str | os.PathLike[str], history: History) -> None:
 def _read_days(
     path: str | os.PathLike[str], city: City, limits: Limits
 ) -> list[PastDay]:
-    """The days of one table; a file name that is a date is the date of its day."""
     with named(path):
-        stem = Path(path).stem
-        found = parse_days(table_text(path, limits), city)
-        return [_day(city, date, stem, rows, demands) for date, rows, demands in found]
+        return days_of_table(table_text(path, limits), Path(path).stem, city)
+
+
+def days_of_table(text: str, name: str, city: City) -> list[PastDay]:
+    """The days of one table; a name that is a date is the date of its day."""
+    found = parse_days(text, city)
+    return [_day(city, date, name, rows, demands) for date, rows, demands in found]
 
 
 def _day(
@@ -200,7 +203,7 @@ def _day(
     if not rows:
         rule = "a day without orders teaches nothing; leave it out"
         raise InputError(Problem("E101", where, "0 orders", rule))
-    when = _date(date) if date else _date_in(stem)
+    when = date_of(date) if date else _date_in(stem)
     day = PastDay(np.array(rows), np.array(demands, dtype=float), when, stem)
     if city.capacity is not None:
         instance = city.day(day.rows, day.demands, vehicles=len(rows))
@@ -210,7 +213,8 @@ def _day(
     return day
 
 
-def _date(text: str) -> datetime.date:
+def date_of(text: str) -> datetime.date:
+    """The date that a text is."""
     try:
         return datetime.date.fromisoformat(text)
     except ValueError as error:

@@ -64,9 +64,10 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
 def real_place(path: str | os.PathLike[str]) -> Path:
     """Return the real place behind links, if it may be replaced by a file."""
     try:
-        target = Path(os.path.realpath(path))
-        blocked = target.exists() and not target.is_file()
-        what = "a folder" if target.is_dir() else "not a regular file"
+        target, named = Path(os.path.realpath(path)), Path(path)
+        # What is named: behind /dev/stdout is a pipe that has no path of its own.
+        blocked = named.exists() and not named.is_file()
+        what = "a folder" if named.is_dir() else "not a regular file"
     except (OSError, ValueError) as error:
         raise InputError(disk_problem(path, error)) from error
     if blocked:
@@ -81,6 +82,8 @@ def disk_problem(path: str | os.PathLike[str], error: Exception) -> Problem:
         rule = "the disk is full; a file that was there before is untouched"
         return Problem("E732", "output", str(path), rule)
     reason = getattr(error, "strerror", None) or "not a file name"
+    if getattr(error, "errno", None) == errno.ENOTDIR:
+        reason = "a part of this path is no folder"
     return Problem("E731", "output", str(path), f"cannot write: {reason}")
 
 

@@ -137,7 +137,8 @@ class Outputs:
         if place in self._tried:
             return
         try:
-            if shutil.disk_usage(place).free < ROOM:
+            disk = shutil.disk_usage(place)
+            if disk.total and disk.free < ROOM:  # what the kernel makes up has no size
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with tempfile.TemporaryFile(dir=place) as file:
                 file.write(bytes(ROOM))

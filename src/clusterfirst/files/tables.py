@@ -38,7 +38,7 @@ ALIASES = {
     "lon": ("lng", "longitude"),
     "demand": ("qty", "quantity", "weight"),
 }
-UNPACKED = 20  # times the largest file: what an .xlsx may have inside
+UNPACKED = 2048  # bytes per customer: what an .xlsx may have inside, as XML
 # What makes a spreadsheet compute a cell; the last four are the wide forms.
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+", re.ASCII)
@@ -211,7 +211,8 @@ def sheets(
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(part.file_size for part in archive.infolist())
-        if size <= UNPACKED * limits.max_bytes:
+        most = UNPACKED * limits.max_customers
+        if size <= most:
             book = openpyxl.load_workbook(
                 io.BytesIO(data), read_only=True, data_only=True
             )
@@ -224,8 +225,8 @@ def sheets(
     except Exception as error:  # a damaged file breaks openpyxl in any way it likes
         rule = "this is not an .xlsx file that can be read; save it again, or as CSV"
         raise InputError(Problem("E105", "file", str(error), rule)) from error
-    if size > UNPACKED * limits.max_bytes:
-        rule = f"the limit is {UNPACKED * limits.max_bytes} (--max-bytes)"
+    if size > most:
+        rule = f"the limit is {most} bytes (--max-customers times {UNPACKED})"
         raise InputError(Problem("E104", "file", f"{size} bytes unpacked", rule))
     if not any(text.strip() for text in found.values()):
         raise InputError(

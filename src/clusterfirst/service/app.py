@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.staticfiles import StaticFiles
 
 from clusterfirst import __version__
-from clusterfirst.problem.errors import ClusterfirstError, Problem
+from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.service import (
     cities,
     lessons,
@@ -32,6 +33,7 @@ from clusterfirst.service.store import Store
 PAGE = Path(__file__).parent / "page"
 LEAFLET = Path(__file__).parent.parent / "files" / "leaflet"
 FORGET_EVERY = 3600.0  # seconds
+LOOK = ["GET", "HEAD"]  # monitors ask for the head alone
 
 
 def create_app(settings: ServiceSettings) -> Guard:
@@ -71,6 +73,8 @@ def create_app(settings: ServiceSettings) -> Guard:
     app.mount("/leaflet", StaticFiles(directory=LEAFLET))
     app.add_exception_handler(ClusterfirstError, _as_problem)
     app.add_exception_handler(HTTPException, _as_problem)
+    app.add_exception_handler(sqlite3.OperationalError, _as_full_disk)
+    app.add_exception_handler(Exception, _as_bug)
     return guard
 
 
@@ -94,6 +98,19 @@ async def _as_problem(request: Request, error: Exception) -> Response:
     return problem_response(error)
 
 
+async def _as_full_disk(request: Request, error: Exception) -> Response:
+    """What is not on disk is not answered."""
+    rule = f"nothing was changed: {error}"
+    return problem_response(InputError(Problem("E732", "the database", rule=rule)))
+
+
+async def _as_bug(request: Request, error: Exception) -> Response:
+    """The framework raises it again, and the guard writes it into the log."""
+    rule = "this is a bug; the log of the service shows where"
+    problem = Problem("E999", type(error).__name__, rule=rule)
+    return problem_response(InputError(problem))
+
+
 def _add_basemap(app: FastAPI, path: Path) -> None:
     @app.get(BASEMAP, include_in_schema=False)
     async def basemap() -> FileResponse:  # by ranges: a page reads what it shows
@@ -104,12 +121,17 @@ def _add_basemap(app: FastAPI, path: Path) -> None:
 
 
 def _add_root_routes(app: FastAPI, guard: Guard) -> None:
-    @app.get("/health", tags=["state"])
+    @app.api_route("/health", methods=LOOK, tags=["state"])
     async def health() -> dict[str, str]:
         """The service answers."""
         return {"status": "up", "version": __version__}
 
-    @app.get("/ready", tags=["state"], responses={503: {"description": "not yet"}})
+    @app.api_route(
+        "/ready",
+        methods=LOOK,
+        tags=["state"],
+        responses={503: {"description": "not yet"}},
+    )
     async def ready(request: Request) -> Response:
         """200 once every worker is warm."""
         pool = request.app.state.plans.pool
@@ -121,6 +143,6 @@ def _add_root_routes(app: FastAPI, guard: Guard) -> None:
         """Counters and gauges in Prometheus' text format."""
         return PlainTextResponse(metrics_text(request.app.state.plans.pool, guard))
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=LOOK, include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})

@@ -6,13 +6,15 @@ and every answer, errors of the framework included, leaves with the same headers
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
+from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.service.problems import Refusal, problem_response
 from clusterfirst.service.settings import LOCAL_HOSTS, ServiceSettings
 
@@ -36,7 +38,37 @@ HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+MOST_DRAINED = 100 << 20  # bytes of a refused body
+DRAIN_SECONDS = 5.0
 OPEN = ("/health", "/ready")  # and the page: nothing in them is anybody's
+
+
+class Incoming:
+    """The body of a request, of which a refusal has not read all.
+
+    A connection that is closed while its client still sends is reset, and the client
+    never sees why it was refused: so the rest is read and thrown away, for a while.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        headers = dict(scope["headers"])
+        sends = headers.keys() & {b"content-length", b"transfer-encoding"}
+        self._over = not sends or b"expect" in headers  # that one waits for our word
+
+    async def receive(self) -> Message:
+        """Hand a part of the body on."""
+        message = await self._receive()
+        self._over = self._over or not message.get("more_body", False)
+        return message
+
+    async def drain(self) -> None:
+        """Read what is left, within limits of time and size."""
+        left = MOST_DRAINED
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self._over and left > 0:
+                    left -= len((await self.receive()).get("body", b""))
 
 
 class Guard:
@@ -54,12 +86,11 @@ class Guard:
             await self.app(scope, receive, send)
             return
         begin = time.monotonic()
-        started = False
+        body = Incoming(scope, receive)
 
         async def sending(message: Message) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
-                started = True
+                await body.drain()
                 status = message["status"]
                 self.answered[status] = self.answered.get(status, 0) + 1
                 self.seconds += time.monotonic() - begin
@@ -73,16 +104,11 @@ class Guard:
 
         try:
             self._admit(scope)
-            await self.app(scope, receive, sending)
+            await self.app(scope, body.receive, sending)
         except ClusterfirstError as error:
-            await problem_response(error)(scope, receive, sending)
-        except Exception as error:
+            await problem_response(error)(scope, body.receive, sending)
+        except Exception:  # it was answered (`app._as_bug`) before it came here
             log.exception("a request failed")
-            if started:
-                return
-            rule = "this is a bug; the log of the service shows where"
-            problem = Problem("E999", type(error).__name__, rule=rule)
-            await problem_response(InputError(problem))(scope, receive, sending)
 
     def _admit(self, scope: Scope) -> None:
         headers = dict(scope["headers"])

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,11 +26,11 @@ from clusterfirst.files.source import (
     check_title,
     heard_warnings,
     plain_number,
+    warn,
 )
 from clusterfirst.files.strict_json import Checker, parse_json
 from clusterfirst.files.tables import ALIASES, format_table, parse_table, table_text
-from clusterfirst.networks.model_folder import shipped
-from clusterfirst.problem.city import City
+from clusterfirst.problem.city import City, oddities
 from clusterfirst.problem.errors import (
     ClusterfirstError,
     InputError,
@@ -38,29 +38,20 @@ from clusterfirst.problem.errors import (
     quote,
 )
 from clusterfirst.problem.instance import Instance
+from clusterfirst.service.choices import solve_options, word_of
 from clusterfirst.service.problems import Refusal
 from clusterfirst.service.settings import ServiceLimits
-from clusterfirst.solving.options import METHODS, Kind, SolveOptions
+from clusterfirst.solving.options import SolveOptions
 
 JSON = "application/json"
 CSV = "text/csv"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SUFFIX = {CSV: ".csv", XLSX: ".xlsx"}
+UPLOAD = "upload"  # the name of our own file for what was sent
 OWN_COLUMNS = ("id", "lat", "lon", "x", "y", "demand")
 PLAN_KEYS = {"instance", "city", "orders", "capacity", "vehicles", "options", "name"}
-OPTION_KEYS = {
-    "method",
-    "time_limit",
-    "iterations",
-    "seed",
-    "fleet",
-    "polish",
-    "model",
-    "seed_sets",
-}
 Value = TypeVar("Value")
 FindCity = Callable[[str], City]
-LEARNED = "city:"  # and the id of a city: the model it has learned
 _one_reader = threading.Lock()  # catching warnings is not for several threads
 
 
@@ -85,13 +76,15 @@ class Wish:
 
 def read_wish(body: Body, limits: ServiceLimits, find_city: FindCity) -> Wish:
     """An instance and options out of JSON, or out of a table and the query."""
+    body = as_csv(body, limits)  # takes long, and others shall read meanwhile
     with _one_reader, heard_warnings() as lines:
         if body.kind == JSON:
             instance, chosen = _from_json(body, limits, find_city)
         else:
             instance, chosen = _from_table(body, limits, find_city)
         options = solve_options(chosen, limits)
-    return Wish(instance, options, chosen, tuple(lines))
+    said = [line.replace(f" {UPLOAD}{SUFFIX[CSV]}", "") for line in lines]
+    return Wish(instance, options, chosen, tuple(said))
 
 
 def document_of(body: Body, keys: set[str]) -> dict[str, Any]:
@@ -162,13 +155,27 @@ def read_day(
     name = check.text(document.get("name", ""), "name")
     with check.going_on():
         check_title(name, "name")
-    day = _day_of(table.encode(), ".csv", city, changes, limits, check)
+    try:
+        day = _day_of(table.encode(), city, changes, limits, check)
+    except InputError as error:  # of a table that only we have seen
+        raise InputError(map(_in_list, error.problems)) from None
     return day.replace(name=name)
+
+
+def _in_list(problem: Problem) -> Problem:
+    """A problem of a table's line as one of the list that the table was made of."""
+    line = re.match(r"line (\d+) ?(.*)", problem.where)
+    if line is None or int(line[1]) < 2:
+        return problem
+    where = f"orders[{int(line[1]) - 2}]" + (f".{line[2]}" if line[2] else "")
+    rule = re.sub(
+        r"\bline (\d+)\b", lambda word: f"orders[{int(word[1]) - 2}]", problem.rule
+    )
+    return replace(problem, where=where, rule=rule)
 
 
 def _day_of(
     content: bytes,
-    suffix: str,
     city: City,
     changes: Mapping[str, Any],
     limits: ServiceLimits,
@@ -182,7 +189,7 @@ def _day_of(
     if check.problems:
         changes = {"capacity": city.capacity or 1.0}
     with check.going_on():
-        day = through_file(content, suffix, _day_reader(city, changes, limits))
+        day = through_file(content, _day_reader(city, changes, limits))
     check.stop_if_wrong()
     assert day is not None
     return day
@@ -199,8 +206,9 @@ def orders_table(check: Checker, orders: list[Any]) -> str:
     )
     for i, row in enumerate(rows):
         for key, value in row.items():
-            if not isinstance(value, str | int | float) or isinstance(value, bool):
-                rule = "a string or a number is needed"
+            plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+            if not plain or len(f"{value}".splitlines()) > 1:
+                rule = "a number, or a string on one line is needed"
                 check.complain("E306", f"orders[{i}].{key}", str(value), rule)
     return format_table(columns, ([row.get(c, "") for c in columns] for row in rows))
 
@@ -219,25 +227,27 @@ def _from_table(
     query, check = dict(body.query), Checker()
     changes = query_figures(query, check)
     city_id, depot = query.pop("city", ""), query.pop("depot", "")
-    options = {key: _word(value) for key, value in query.items()}
-    suffix, found = SUFFIX[body.kind], None
+    name = query.pop("name", "")
+    options = {key: word_of(value) for key, value in query.items()}
+    found = None
     with check.going_on():
         solve_options(options, limits)
+    with check.going_on():
+        check_title(name, "name")
     with check.going_on():
         if city_id:
             city, content = find_city(city_id), body.content
         else:
-            text = through_file(
-                body.content, suffix, lambda path: table_text(path, limits.of_files)
-            )
+            text = read_text_of(body.content)
             city, text = _city_in_table(text, depot, limits.of_files)
-            content, suffix = text.encode(), ".csv"
-        found = _day_of(content, suffix, city, changes, limits, check)
+            for problem in oddities(city):
+                warn(problem)
+            content = text.encode()
+        found = _day_of(content, city, changes, limits, check)
     check.stop_if_wrong()
     assert found is not None
-    if not city_id:
-        found = found.replace(columns=_carried(found.columns))
-    return found, options
+    columns = found.columns if city_id else _carried(found.columns)
+    return found.replace(name=name, columns=columns), options
 
 
 def query_figures(query: dict[str, str], check: Checker) -> dict[str, Any]:
@@ -257,16 +267,6 @@ def query_figures(query: dict[str, str], check: Checker) -> dict[str, Any]:
     return figures
 
 
-def _word(text: str) -> Any:
-    """A value of the query as JSON has it: numbers, booleans, else text."""
-    if text in ("true", "false"):
-        return text == "true"
-    value = plain_number(text)
-    if value is None:
-        return text
-    return int(value) if text.removeprefix("-").isdigit() else value
-
-
 def _city_in_table(text: str, depot: str, limits: Limits) -> tuple[City, str]:
     """The locations of a table that has coordinates, and the table without its depot.
 
@@ -280,7 +280,10 @@ def _city_in_table(text: str, depot: str, limits: Limits) -> tuple[City, str]:
         rule = "orders without coordinates need a city; or add columns lat,lon or x,y"
         raise InputError(Problem("E143", "city", "none", rule)) from error
     names = table.column("id")
-    home = next((n for n in names if n.lower() == "depot"), names[0] if names else "")
+    if not names:
+        rule = "a row for the depot and one for each order are needed"
+        raise InputError(Problem("E118", "the table", "only a header", rule))
+    home = next((n for n in names if n.lower() == "depot"), names[0])
     depot = depot or home
     lines = text.split("\n")
     if depot in names:
@@ -288,7 +291,7 @@ def _city_in_table(text: str, depot: str, limits: Limits) -> tuple[City, str]:
     orders = "\n".join(lines)
     try:
         city = through_file(
-            text.encode(), ".csv", lambda path: read_locations(path, depot, limits)
+            text.encode(), lambda path: read_locations(path, depot, limits)
         )
     except InputError as error:
         raise InputError([*error.problems, *_of_orders(orders, names, error)]) from None
@@ -313,9 +316,7 @@ def lines_of(body: Body, limits: ServiceLimits) -> dict[str, int]:
     if body.kind == JSON:
         return {}
     try:
-        text = through_file(
-            body.content, SUFFIX[body.kind], lambda p: table_text(p, limits.of_files)
-        )
+        text = read_text_of(as_csv(body, limits).content)
         table = parse_table(text, [("id",)])
     except InputError:
         return {}
@@ -331,10 +332,22 @@ def _carried(columns: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...
     return {name: cells for name, cells in columns.items() if name not in own}
 
 
-def through_file(content: bytes, suffix: str, read: Callable[[Path], Value]) -> Value:
+def as_csv(body: Body, limits: ServiceLimits) -> Body:
+    """A table as CSV in UTF-8, whatever it came as."""
+    if body.kind == JSON:
+        return body
+    text = through_file(
+        body.content, lambda path: table_text(path, limits.of_files), SUFFIX[body.kind]
+    )
+    return replace(body, content=text.encode(), kind=CSV)
+
+
+def through_file(
+    content: bytes, read: Callable[[Path], Value], suffix: str = SUFFIX[CSV]
+) -> Value:
     """Let a reader of files read bytes; what it says names no file."""
     with tempfile.TemporaryDirectory(prefix="clusterfirst-") as folder:
-        path = Path(folder) / f"upload{suffix}"
+        path = Path(folder) / f"{UPLOAD}{suffix}"
         path.write_bytes(content)
         with nameless():
             return read(path)
@@ -348,48 +361,3 @@ def nameless() -> Iterator[None]:
     except ClusterfirstError as error:
         error.source = ""
         raise
-
-
-def solve_options(given: Any, limits: ServiceLimits) -> SolveOptions:
-    """The options a client may choose; no peers, no programs, no folders."""
-    check = Checker()
-    found = check.mapping(given, "options", OPTION_KEYS)
-    allowed = [name for name, method in METHODS.items() if method.kind is not Kind.PEER]
-    method = found.get("method")
-    if method is not None and method not in allowed:
-        rule = f"one of {', '.join(allowed)}"
-        check.complain("E404", "options.method", str(method), rule)
-    if found.get("model") is not None:
-        _require_named(found["model"], check)
-        found = {"method": "neural", **found}
-    limit = found.get("time_limit")
-    if isinstance(limit, int | float) and limit > limits.seconds:
-        rule = f"at most {limits.seconds:g} seconds here"
-        check.complain("E513", "options.time_limit", str(limit), rule)
-    for key in ("seed", "iterations", "seed_sets"):
-        if key in found and found[key] is not None:
-            check.whole(found[key], f"options.{key}")
-    for key in ("time_limit",):
-        if found.get(key) is not None:
-            check.number(found[key], f"options.{key}")
-    if not isinstance(found.get("polish", True), bool):
-        check.complain("E306", "options.polish", rule="true or false is needed")
-    if found.get("iterations") is not None and limit is None:
-        found = {**found, "time_limit": limits.seconds}
-    wrong = {problem.where for problem in check.problems}
-    known = {f.name for f in fields(SolveOptions)} & OPTION_KEYS
-    known = {name for name in known if f"options.{name}" not in wrong}
-    chosen = {k: v for k, v in found.items() if v is not None and k in known}
-    options = SolveOptions()
-    with check.going_on():
-        options = SolveOptions(**{"threads": 1, **chosen})
-    check.stop_if_wrong()
-    return options
-
-
-def _require_named(name: Any, check: Checker) -> None:
-    """A model by its name; a folder of the machine is nobody's business."""
-    own = isinstance(name, str) and re.fullmatch(LEARNED + "[A-Za-z0-9]{1,40}", name)
-    if not own and name not in list(shipped()):
-        rule = f"known here: {', '.join(shipped())}, and {LEARNED}ID of a city"
-        check.complain("E403", "options.model", "another name", rule)

@@ -21,8 +21,9 @@ from clusterfirst.files.strict_json import Checker
 from clusterfirst.networks.model_folder import shipped
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.service import schemas
+from clusterfirst.service.choices import LEARNED
 from clusterfirst.service.cities import finder
-from clusterfirst.service.inputs import LEARNED, document_of
+from clusterfirst.service.inputs import document_of
 from clusterfirst.service.likely_days import history_of
 from clusterfirst.service.plans import Plans
 from clusterfirst.service.problems import Refusal
@@ -109,7 +110,7 @@ class Lessons:
 
     def _run(self, lesson: Lesson) -> None:
         history = history_of(self.store, lesson.city)
-        lesson = self.store.set_lesson(lesson.on("running"))
+        lesson = self.store.set_lesson(lesson.on("running", stage="starting", line=""))
         out = self.settings.learned / lesson.city
         make_folder(out)
         self._child = child = Child(MAIN)

@@ -83,7 +83,9 @@ def history_of(store: Store, city: str) -> History:
             when = datetime.date.fromisoformat(name)
         except ValueError:
             when = None
-        days.append(PastDay(np.array(rows), np.array(demands, dtype=float), when, name))
+        days.append(
+            PastDay(np.array(rows, dtype=np.int64), np.array(demands), when, name)
+        )
     return History(home, tuple(days))
 
 

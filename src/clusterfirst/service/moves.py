@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from clusterfirst.files.plan import plan_of
+from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
@@ -41,6 +42,17 @@ def moved_to(
     left = [k for k, stops in enumerate(routes) if stops]
     drives = None if vehicles is None else [vehicles[k] for k in left]
     return Solution([routes[k] for k in left], drives)
+
+
+def read_move(document: Mapping[str, Any]) -> tuple[int | None, bool]:
+    """The route of a body, None for one of its own, and whether to go there."""
+    check = Checker()
+    route, apply = document.get("route"), document.get("apply", False)
+    number = None if route is None else check.whole(route, "route")
+    if not isinstance(apply, bool):
+        check.complain("E306", "apply", rule="true or false is needed")
+    check.stop_if_wrong()
+    return number, apply
 
 
 def _idle(vehicles: Sequence[int]) -> int:
@@ -94,19 +106,24 @@ def _fits(instance: Instance, solution: Solution, c: int, route: int) -> bool:
 
 def offers(instance: Instance, solution: Solution) -> list[dict[str, Any]]:
     """What the last customer, who is on no route yet, would cost on each of them."""
-    new = instance.num_customers
-    drives = solution.vehicles
-    alone = Solution(
-        (*solution.routes, (new,)), None if drives is None else (*drives, _idle(drives))
-    )
+    begun, new = alone(instance, solution), instance.ids[-1]
     found: list[dict[str, Any]] = []
     for route in [None, *range(1, len(solution.routes) + 1)]:
-        verdict = judge(instance, moved_to(instance, alone, instance.ids[new], route))
+        verdict = judge(instance, moved_to(instance, begun, new, route))
         found.append({"route": route, "price": verdict.cost, "fits": verdict.feasible})
     before = judge(instance, solution).cost
     for offer in found:
         offer["price"] -= before
     return sorted(found, key=lambda offer: (not offer["fits"], offer["price"]))
+
+
+def alone(instance: Instance, solution: Solution) -> Solution:
+    """The routes, and the last customer on one of its own."""
+    drives = solution.vehicles
+    return Solution(
+        (*solution.routes, (instance.num_customers,)),
+        None if drives is None else (*drives, _idle(drives)),
+    )
 
 
 def unused_name(ids: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from clusterfirst.files.strict_json import Checker
 from clusterfirst.service import schemas
 from clusterfirst.service.cities import finder
 from clusterfirst.service.inputs import CSV, JSON, XLSX, Body, document_of, read_wish
+from clusterfirst.service.moves import read_move
 from clusterfirst.service.plans import (
     FORMATS,
     Plans,
@@ -190,12 +191,8 @@ async def move(plan: str, request: Request) -> JSONResponse:
     document = document_of(body, {"customer", "route", "apply"})
     check = Checker()
     customer = check.text(document.get("customer"), "customer")
-    route = document.get("route")
-    number = None if route is None else check.whole(route, "route")
-    apply = document.get("apply", False)
-    if not isinstance(apply, bool):
-        check.complain("E306", "apply", rule="true or false is needed")
     check.stop_if_wrong()
+    number, apply = read_move(document)
     plans, key = plans_of(request), key_of(request, body)
     return JSONResponse(
         await run_in_threadpool(plans.move, plan, customer, number, apply, key)
@@ -230,9 +227,12 @@ async def replan(plan: str, request: Request) -> Response:
     openapi_extra=schemas.body({"type": "object"}, schemas.QUOTE_EXAMPLE),
 )
 async def quote(plan: str, request: Request) -> JSONResponse:
-    """What a new order would cost on every route of this plan, the cheapest first."""
+    """What a new order would cost on every route of this plan, the cheapest first;
+    with `apply` a new plan that has it on `route`.
+    """
     body, plans = await read_body(request), plans_of(request)
-    return JSONResponse(await run_in_threadpool(plans.quote, plan, body))
+    key = key_of(request, body)
+    return JSONResponse(await run_in_threadpool(plans.quote, plan, body, key))
 
 
 @router.get("/{plan}/stages", responses=schemas.answers(200))

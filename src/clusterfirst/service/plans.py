@@ -21,23 +21,20 @@ from clusterfirst.files import instance_document, write_solution
 from clusterfirst.files.by_suffix import SOLUTION_SUFFIXES
 from clusterfirst.files.json_files import parse_instance
 from clusterfirst.files.solutions import solution_document, solution_of
+from clusterfirst.files.source import DEFAULT_LIMITS
 from clusterfirst.files.strict_json import format_json
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.service.inputs import (
-    LEARNED,
-    Body,
-    Wish,
-    document_of,
-    nameless,
-    solve_options,
-)
+from clusterfirst.service.choices import LEARNED, solve_options
+from clusterfirst.service.inputs import Body, Wish, document_of, nameless
 from clusterfirst.service.moves import (
+    alone,
     figures,
     moved_to,
     offers,
     other_routes,
+    read_move,
     row_of,
     saved_without,
     unused_name,
@@ -49,6 +46,7 @@ from clusterfirst.service.store import Key, PlanRow, Store, digest, new_id
 from clusterfirst.service.worker import Look, Task
 from clusterfirst.service.worker_pool import Live, WorkerPool
 from clusterfirst.solving.explaining.customer import why
+from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import default_time_limit
 
 MEDIA_TYPES = {
@@ -65,7 +63,7 @@ MEDIA_TYPES = {
 }
 KEPT = 64  # instances in memory
 Made = TypeVar("Made")
-QUOTE_KEYS = {"lat", "lon", "x", "y", "demand"}
+PLACE_KEYS = {"id", "lat", "lon", "x", "y", "demand"}
 MODEL = "general"  # asked for the stages of a plan
 FORMATS = [f for f in MEDIA_TYPES if Path(f".x.{f}").suffix in SOLUTION_SUFFIXES]
 
@@ -81,7 +79,11 @@ class Plans:
         self.pool = WorkerPool(settings, self._save)
         self._instances: dict[str, Instance] = {}  # the last ones, by hash
         for row in store.unfinished():  # accepted before a restart or a kill
-            self.pool.submit(self._live(row, self._read(row.instance)))
+            try:
+                self.pool.submit(self._live(row, self._read(row.instance)))
+            except ClusterfirstError as error:  # within the limits of then, not of now
+                problems = [problem.as_dict() for problem in error.problems]
+                store.finish_plan(row.id, "failed", {"problems": problems})
 
     def _save(self, live: Live, status: str) -> None:
         if live.saved:
@@ -91,7 +93,7 @@ class Plans:
         found = self._instances.get(known_as)
         if found is None:
             text = self.store.instance(known_as)
-            found = self._keep(known_as, parse_instance(text, self.limits.of_files))
+            found = self._keep(known_as, parse_instance(text, DEFAULT_LIMITS))
         return found
 
     def _keep(self, known_as: str, instance: Instance) -> Instance:
@@ -106,14 +108,19 @@ class Plans:
         found = self.learned / city / "model"
         return found if (found / "manifest.json").is_file() else None
 
+    def with_model(self, options: SolveOptions) -> SolveOptions:
+        """The options with the folder of a model that a city has learned."""
+        if options.model is None or not options.model.startswith(LEARNED):
+            return options
+        model = self.learned_model(options.model.removeprefix(LEARNED))
+        if model is None:
+            rule = "this city has not learned a model; ask it to learn"
+            raise InputError(Problem("E403", "options.model", rule=rule))
+        return replace(options, model=str(model))
+
     def _live(self, row: PlanRow, instance: Instance) -> Live:
-        options = solve_options(row.request.get("options", {}), self.limits)
-        if options.model is not None and options.model.startswith(LEARNED):
-            model = self.learned_model(options.model.removeprefix(LEARNED))
-            if model is None:
-                rule = "this city has not learned a model; ask it to learn"
-                raise InputError(Problem("E403", "options.model", rule=rule))
-            options = replace(options, model=str(model))
+        given = solve_options(row.request.get("options", {}), self.limits)
+        options = self.with_model(given)
         limit = options.time_limit or default_time_limit(instance.num_customers)
         task = Task(instance, options, row.request.get("start"))
         return Live(row.id, task, limit)
@@ -268,13 +275,22 @@ class Plans:
             "problems": [problem.as_dict() for problem in after.violations],
         }
         if apply:
-            if not after.feasible:
-                raise InputError(after.violations)
-            made = self.once(
-                key, lambda: self._changed(row, instance, moved, answer, key)
-            )
-            answer["plan"] = self.document(made)
+            answer["plan"] = self._applied(row, instance, moved, answer, key)
         return answer
+
+    def _applied(
+        self,
+        row: PlanRow,
+        instance: Instance,
+        solution: Solution,
+        move: dict[str, Any],
+        key: Key | None,
+    ) -> dict[str, Any]:
+        """The plan that a move makes, if the judge has nothing against it."""
+        if not move["fits"]:
+            raise InputError(judge(instance, solution).violations)
+        made = self.once(key, lambda: self._changed(row, instance, solution, move, key))
+        return self.document(made)
 
     def _changed(
         self,
@@ -318,12 +334,26 @@ class Plans:
             "sentences": list(why(instance, solution, customer).sentences),
         }
 
-    def quote(self, plan: str, body: Body) -> dict[str, Any]:
-        """The price of a new order on every route, and on one of its own."""
-        old, solution = self.solution(self.row(plan))
-        place = {"id": unused_name(old.ids), **document_of(body, QUOTE_KEYS)}
+    def quote(self, plan: str, body: Body, key: Key | None = None) -> dict[str, Any]:
+        """The price of a new order on every route, and on one of its own.
+
+        With `apply` it is taken at the price of its `route`, in a new plan.
+        """
+        row = self.row(plan)
+        old, solution = self.solution(row)
+        given = document_of(body, PLACE_KEYS | {"route", "apply"})
+        route, apply = read_move(given)
+        place = {key: given[key] for key in given.keys() & PLACE_KEYS}
+        place.setdefault("id", unused_name(old.ids))
         instance = with_changes(old, [place], set(), self.limits)
-        return {"unit": old.unit, "offers": offers(instance, solution)}
+        found: dict[str, Any] = {"unit": old.unit}
+        found["offers"] = offers(instance, solution)
+        if apply:
+            taken = moved_to(instance, alone(instance, solution), place["id"], route)
+            offer = next(o for o in found["offers"] if o["route"] == route)
+            found |= {"customer": place["id"], **offer}
+            found["plan"] = self._applied(row, instance, taken, found, key)
+        return found
 
     def look_inside(self, plan: str) -> Look:
         """A question to the network about the routes of a plan."""

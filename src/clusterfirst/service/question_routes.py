@@ -19,6 +19,7 @@ from clusterfirst.networks.model_folder import shipped
 from clusterfirst.problem.errors import ClusterfirstError, Problem
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.service import schemas
+from clusterfirst.service.choices import solve_options
 from clusterfirst.service.cities import finder
 from clusterfirst.service.inputs import (
     CSV,
@@ -28,7 +29,6 @@ from clusterfirst.service.inputs import (
     lines_of,
     read_text_of,
     read_wish,
-    solve_options,
 )
 from clusterfirst.service.plans import FORMATS, Plans
 from clusterfirst.service.problems import status_of
@@ -59,6 +59,7 @@ async def validate(request: Request) -> dict[str, Any]:
     def look() -> dict[str, Any]:
         try:
             wish = read_wish(body, plans.limits, finder(plans.store))
+            plans.with_model(wish.options)
             problems = wish.instance.infeasibility()
         except ClusterfirstError as error:
             return {"valid": False, "problems": shown(error.problems)}

@@ -11,7 +11,8 @@ from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.errors import Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
-from clusterfirst.service.inputs import Body, Wish, document_of, solve_options
+from clusterfirst.service.choices import solve_options
+from clusterfirst.service.inputs import Body, Wish, document_of
 from clusterfirst.service.problems import Refusal
 from clusterfirst.service.settings import ServiceLimits
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterfirst.service.inputs import CSV, JSON, OPTION_KEYS, XLSX
+from clusterfirst.service.choices import OPTION_KEYS
+from clusterfirst.service.inputs import CSV, JSON, XLSX
 
 SQUARE: dict[str, Any] = {
     "name": "square",

@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
@@ -307,18 +307,19 @@ class Store:
         """Id and name of every city."""
         return [(a, b) for a, b in self._rows("SELECT id, name FROM cities")]
 
-    def add_day(
-        self, city: str, name: str, orders: str, key: Key | None = None
-    ) -> bool:
-        """Write the orders of a day; False if the city has one of this name."""
+    def add_days(
+        self, city: str, days: Sequence[tuple[str, str]], key: Key | None = None
+    ) -> str | None:
+        """Write name and orders of days, all or none; the name that was there."""
+        known = "SELECT name FROM days WHERE city = ? AND name = ?"
         with self._writing() as db:
-            done = db.execute(
-                "INSERT OR IGNORE INTO days VALUES (?, ?, ?, ?)",
-                (city, name, time.time(), orders),
-            )
-            if done.rowcount == 1:
-                _use_key(db, key, city)
-            return done.rowcount == 1
+            for name, _ in days:
+                if db.execute(known, (city, name)).fetchone():
+                    return name
+            rows = [(city, name, time.time(), orders) for name, orders in days]
+            db.executemany("INSERT INTO days VALUES (?, ?, ?, ?)", rows)
+            _use_key(db, key, city)
+        return None
 
     def days(self, city: str) -> list[tuple[str, str]]:
         """Name and orders of each day of a city, in the order of the names."""

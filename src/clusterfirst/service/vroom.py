@@ -47,6 +47,7 @@ VEHICLE_KEYS = {
 MATRIX_KEYS = {"durations", "distances", "costs"}
 OPTION_KEYS = {"l"}  # seconds; of vroom-express's others only what is off:
 UNUSED = {"g", "c"}
+MOST = 2**32  # VROOM's numbers are unsigned
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,10 @@ def read_vroom(parsed: Any, most_customers: int) -> VroomProblem:
     capacity = _same(check, vehicles, "capacity", _capacity) if goods else 0.0
     demands = [_amount(check, job, f"jobs[{i}]", goods) for i, job in enumerate(jobs)]
     for i, job in enumerate(jobs):
-        check.whole(job.get("service", 0), f"jobs[{i}].service")
+        named = f"jobs[{i}].service"
+        if not 0 <= check.whole(job.get("service", 0), named) < MOST:
+            rule = "seconds, 0 to 4294967295, are needed"
+            check.complain("E432", named, str(job["service"]), rule)
     check.stop_if_wrong()
     fitting = [i for i, d in enumerate(demands) if d <= capacity]
     kept = [jobs[i] for i in fitting]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -27,7 +29,9 @@ from clusterfirst.solving.cluster import RemoteChild
 ATTEMPTS = 2
 GRACE = 20.0  # seconds after its limit in which a worker must have answered
 WARM_UP = 600.0  # seconds for the first compilation on a slow machine
+FULL_DISK = 1.0  # seconds between two tries to write an answer down
 MAIN = "clusterfirst.service.worker"
+log = logging.getLogger("clusterfirst.service")
 Worker = Child | RemoteChild  # on this machine, or on a node of a cluster
 
 
@@ -137,7 +141,11 @@ class WorkerPool:
                 if live.worker is not None:
                     live.worker.signal(STOP)
         if waiting:
-            self._finish(live, "stopped", {})
+            try:
+                self._finish(live, "stopped", {})
+            except sqlite3.OperationalError:  # a full disk
+                self.submit(live)
+                raise
 
     def close(self) -> None:
         """End the workers; what they were doing is run again at the next start."""
@@ -221,9 +229,9 @@ class WorkerPool:
             self.busy_seconds += time.monotonic() - begin
         if ended == "failed":
             said = [self.settings.hidden(problem).as_dict() for problem in value]
-            self._finish(live, "failed", {"problems": said})
+            self._settle(live, "failed", {"problems": said})
         else:
-            self._finish(live, ended, value or {})
+            self._settle(live, ended, value or {})
         return True
 
     def _listen(self, child: Worker, live: Live, deadline: float) -> tuple[str, Any]:
@@ -247,14 +255,24 @@ class WorkerPool:
             return  # still without an answer on disk: run again at the next start
         live.history, live.best = [], None
         if live.stop_wanted:
-            self._finish(live, "stopped", {})
+            self._settle(live, "stopped", {})
         elif live.attempts < ATTEMPTS:
             live.status = "queued"
             self.submit(live, first=True)
         else:
             rule = f"its worker ended unexpectedly {ATTEMPTS} times"
             problem = Problem("E509", "plan", rule=rule)
-            self._finish(live, "failed", {"problems": [problem.as_dict()]})
+            self._settle(live, "failed", {"problems": [problem.as_dict()]})
+
+    def _settle(self, live: Live, status: str, answer: dict[str, Any]) -> None:
+        """Finish; with a full disk that waits until there is room again."""
+        while not self._closing:
+            try:
+                self._finish(live, status, answer)
+                return
+            except sqlite3.OperationalError as error:
+                log.error("a plan waits to be written: %s", error)
+                time.sleep(FULL_DISK)
 
     def _finish(self, live: Live, status: str, answer: dict[str, Any]) -> None:
         """Save first, tell then."""

@@ -83,6 +83,7 @@ AUTO = "auto"  # the method that measurements say is best: first_method.py
 TIME_LIMITS = (0.05, 86_400.0)
 JUDGING = 5e-6  # seconds per customer kept for the judge, on a busy machine
 MOST_SEED_SETS = 1000
+MOST_ITERATIONS = 10**12
 MOST_THREADS = 256
 MOST_MOVES = 100
 
@@ -219,7 +220,9 @@ class SolveOptions:
         limit, count, threads = self.time_limit, self.iterations, self.threads
         low, high = TIME_LIMITS
         in_time = limit is None or (_is_number(limit) and low <= limit <= high)
-        countable = count is None or (_is_whole(count) and 1 <= count <= 10**12)
+        countable = count is None or (
+            _is_whole(count) and 1 <= count <= MOST_ITERATIONS
+        )
         seeded = _is_whole(self.seed) and 0 <= self.seed < 2**63
         assigns = self.assign is None or self.assign in ASSIGNMENTS
         sets = _is_whole(self.seed_sets) and 1 <= self.seed_sets <= MOST_SEED_SETS
@@ -234,7 +237,7 @@ class SolveOptions:
         checks = {
             "method": (known_method, _one_of((AUTO, *METHODS))),
             "time_limit": (in_time, f"{low:g} to {high:g} seconds"),
-            "iterations": (countable, "a whole number of at least 1"),
+            "iterations": (countable, "a whole number, 1 to 10^12"),
             "seed": (seeded, "0 to 2^63-1"),
             "assign": (assigns, _one_of(ASSIGNMENTS)),
             "fleet": (self.fleet in FLEETS, _one_of(FLEETS)),

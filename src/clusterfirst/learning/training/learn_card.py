@@ -18,25 +18,24 @@ from clusterfirst.solving.solver import SolveOptions, solve
 POLISH_SECONDS = 0.3  # of which the card tells
 
 
-def words(
-    days: Validation, which: str, gaps: Sequence[float], hgs: float, after: str
-) -> str:
+def words(days: Validation, which: str, gaps: Sequence[float], after: str) -> str:
     """The card's sentence in the user's words: the city's model, then the general.
 
-    `hgs` is the seconds of a reference, `after` what `polished_words` says.
+    `after` is what `polished_words` says.
     """
     first, *second = (f"{100 * gap:.1f} %" for gap in gaps)
     other = f" (general: {second[0]})" if second else ""
     chose = " These days also chose between the two." if second else ""
+    than = f"HGS of {days.seconds:g} s"
     return (
-        f"On {len(days.instances)} {which}: {first} above HGS of {hgs:g} s without "
+        f"On {len(days.instances)} {which}: {first} above {than} without "
         f"search{other}; after {POLISH_SECONDS:g} s of polish {after}.{chose}"
     )
 
 
 def polished_words(days: Validation, models: Sequence[Model], most: int) -> str:
     """The gaps after a short polish of the first `most` days, in the same order."""
-    some = Validation(days.instances[:most], days.costs[:most])
+    some = Validation(days.instances[:most], days.costs[:most], days.seconds)
     first, *second = (f"{100 * _polished_gap(some, each):.1f} %" for each in models)
     fewer = len(some.instances) < len(days.instances)
     other = f" ({second[0]})" if second else ""

@@ -367,7 +367,7 @@ def _finish(
         "seconds_of_all_stages": round(plan["seconds"], 1),
         "gaps": {name: gap.mean for name, gap in gaps.items()} | before,
         "fails": " ".join(failures(name, gap) for name, gap in gaps.items()),
-        "words": words(judged[0], which, found, settings.reference_seconds, after),
+        "words": words(judged[0], which, found, after),
     }
     command = f"clusterfirst learn CITY --hours {settings.hours:g}"
     model = export_model(run, out / "model", command=command, more=more)

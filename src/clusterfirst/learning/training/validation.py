@@ -6,6 +6,7 @@ come from a seed of their own, and their references are kept on disk as labels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from clusterfirst.solving.many import Answer, decode_all
 from clusterfirst.solving.solver import Result
 
 SEED = 0x5EED_0F_7A11D  # of validation instances; no label is drawn from it
+PATIENCE = (1, 4, 16)  # times the seconds, while HGS finds nothing on a busy machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class Validation:
 
     instances: Sequence[Instance]
     costs: FloatArray
+    seconds: float = math.nan  # that HGS had for each
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,21 @@ def references(
     on_progress: Callable[[LabelProgress], None] | None = None,
 ) -> Validation:
     """Return the first instances of a source and what HGS needs for them."""
+    for patience in PATIENCE:
+        longer = replace(plan, seconds=patience * plan.seconds)
+        found = _references(own, longer, cache, on_progress)
+        if found.instances:
+            return found
+    rule = "HGS found no reference; validate without, or with other instances"
+    raise InputError(Problem("E711", "validation", str(cache), rule))
+
+
+def _references(
+    own: Source,
+    plan: ValidationPlan,
+    cache: Path,
+    on_progress: Callable[[LabelProgress], None] | None,
+) -> Validation:
     folder = cache / f"{own.key}-n{plan.customers}-{plan.seconds:g}s"
     options = LabelOptions(
         customers=plan.customers,
@@ -118,10 +136,8 @@ def references(
             numbers += (before + chosen).tolist()
             costs += group.cost[chosen].tolist()
         before += len(group)
-    if not numbers:
-        rule = "HGS found no reference; validate without, or with other instances"
-        raise InputError(Problem("E711", "validation", str(folder), rule))
-    return Validation([found.instance(i) for i in numbers], np.array(costs))
+    days = [found.instance(i) for i in numbers]
+    return Validation(days, np.array(costs), plan.seconds)
 
 
 def solved_gap(network: Network, validation: Validation) -> SolvedGap:

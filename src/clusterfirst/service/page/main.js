@@ -116,6 +116,16 @@ function tell(text) {
   tell.timer = setTimeout(() => { $("toast").hidden = true; }, 4500);
 }
 
+// Text where it is UTF-8; other bytes go as they are, and the service says what is wrong.
+async function textOf(file) {
+  const content = await file.arrayBuffer();
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(content);
+  } catch {
+    return content;
+  }
+}
+
 function guarded(work) {
   return async (...args) => {
     try {
@@ -190,7 +200,7 @@ const act = {
     const mine = turn();
     Object.assign(state, { tab: "orders", orders: null });
     const kind = file.name.toLowerCase().endsWith(".xlsx") ? XLSX : file.name.toLowerCase().endsWith(".json") ? "application/json" : "text/csv";
-    const content = kind === XLSX ? await file.arrayBuffer() : await file.text();
+    const content = kind === XLSX ? await file.arrayBuffer() : await textOf(file);
     if (!mine()) return;
     state.orders = { name: file.name, kind, content };
     await act.check();
@@ -200,7 +210,7 @@ const act = {
     const mine = turn();
     const { kind, content } = state.orders;
     const words = new URLSearchParams(Object.entries(state.fields).filter(([, v]) => v));
-    const body = kind === "application/json" ? `{"instance":${content}}` : content;
+    const body = kind !== "application/json" ? content : typeof content === "string" ? `{"instance":${content}}` : new Blob(['{"instance":', content, "}"]);
     const checked = await call("POST", `/v1/validate${words.size && kind !== "application/json" ? `?${words}` : ""}`, { body, type: kind });
     if (!mine()) return;
     state.checked = checked;
@@ -209,7 +219,7 @@ const act = {
     setPlan(null);
     if (state.checked.instance) setInstance({ ...state.checked.instance, name: state.orders.name.replace(/\.\w+$/, "") });
     else state.instance = null;
-    tell(state.checked.valid ? `${state.checked.customers} orders read` : `${state.checked.problems.length} problems`);
+    tell(state.checked.valid ? `${state.checked.customers} orders read` : views.counted(state.checked.problems.length, "problem"));
     render();
   }),
 
@@ -400,6 +410,7 @@ const act = {
     state.quote = { at: map.degrees ? { lat: round(at.lat), lon: round(at.lng) } : { x: round(at.lng), y: round(at.lat) }, demand, id: `new ${state.instance.customers.length + 1}` };
     state.tab = "why";
     map.set({ fresh: at, selected: null });
+    render(); // the prices of another place are gone at once
     await act.quote();
   }),
   place: guarded(async (text) => { // for those without a mouse: "lat, lon", "x, y", or a place that is known by name
@@ -423,9 +434,20 @@ const act = {
     render();
     tell("Prices of the new order");
   }),
-  accept: guarded(async () => {
+  accept: guarded(async (r) => {
+    const mine = turn();
     const { at, demand, id } = state.quote;
-    await act.again({ add: [{ id, ...at, demand: Number(demand) }] });
+    const answer = await call("POST", `/v1/plans/${state.plan.id}/quote`, { body: { id, ...at, demand: Number(demand), route: r === null ? null : r + 1, apply: true } });
+    const instance = await call("GET", `/v1/plans/${answer.plan.id}/instance`, { quiet: true });
+    if (!mine()) return;
+    state.redo = [];
+    clearDetails();
+    setInstance(instance);
+    setPlan(answer.plan);
+    tell(`${id} is with ${views.vehicle(state, state.place.get(id)[0])}: ${views.price(answer.price, answer.unit)}. Ctrl+Z takes it back.`);
+    state.tab = "vehicles";
+    render();
+    await remember();
   }),
   remove: guarded((id) => act.again({ remove: [id] })),
   again: guarded(async (changes) => {
@@ -453,7 +475,7 @@ const act = {
     const { plan } = state;
     const found = await call("GET", `/v1/plans/${plan.id}/stages`);
     if (state.plan !== plan) return;
-    map.set({ seeds: found.seeds, shares: new Map(Object.entries(found.shares)), stage: "seeds" });
+    map.set({ fresh: null, seeds: found.seeds, shares: new Map(Object.entries(found.shares)), stage: "seeds" });
     const steps = { seeds: "Seeds", clusters: "Clusters", plan: "Transport plan", tours: "Tours" };
     const show = (stage) => {
       map.set({ stage });

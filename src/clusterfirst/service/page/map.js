@@ -138,12 +138,12 @@ export class RouteMap {
   fit() {
     if (!this.places.length) { this.map.setView([0, 0], 2); return; }
     const bounds = L.latLngBounds(this.places.map((p) => p.at));
-    const room = (left, below) => ({ paddingTopLeft: [left, 48], paddingBottomRight: [48, below], animate: false });
-    this.map.fitBounds(bounds, room(48, 48));
-    const { x, y } = this.map.getSize(), phone = x < 700; // the figures lie in the lower left corner: they must hide no stop
-    const [wide, high] = phone ? [172, 124] : [264, 144];
+    const { x, y } = this.map.getSize(), phone = x < 700, edge = phone ? 24 : 48;
+    const room = (left, below) => ({ paddingTopLeft: [left, edge], paddingBottomRight: [edge, below], animate: false });
+    this.map.fitBounds(bounds, room(edge, edge));
+    const [wide, high] = phone ? [188, 104] : [264, 144]; // the figures lie in the lower left corner: they must hide no stop
     const hidden = this.places.some((p) => { const at = this.map.latLngToContainerPoint(p.at); return at.x < wide && at.y > y - high; });
-    if (hidden) this.map.fitBounds(bounds, phone ? room(48, high) : room(276, 48));
+    if (hidden) this.map.fitBounds(bounds, phone ? room(edge, high) : room(276, edge));
   }
 
   setRoutes(routes) {
@@ -167,9 +167,8 @@ export class RouteMap {
 
   draw(pen, bounds) {
     const points = this.points = this.places.map((p) => this.map.latLngToLayerPoint(p.at));
-    const seen = points.reduce((n, p) => n + (bounds.contains(p) ? 1 : 0), 0);
-    const size = bounds.getSize();
-    this.radius = Math.max(2.6, Math.min(9, Math.sqrt((size.x * size.y) / Math.max(seen, 1)) / 6.5));
+    const seen = points.filter((p) => bounds.contains(p)), size = L.bounds(seen.length ? seen : [[0, 0]]).getSize();
+    this.radius = Math.max(2.6, Math.min(9, Math.sqrt((size.x * size.y) / Math.max(seen.length, 1)) / 3.2 + (seen.length < 30 ? 9 : 0))); // by the room around a stop
     this.large = this.radius >= NUMBERED_FROM;
     if (this.look.stage === "tours") this.drawRoutes(pen, points);
     if (this.look.stage === "clusters" || this.look.stage === "plan") this.drawStars(pen, points);

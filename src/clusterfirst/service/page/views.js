@@ -16,13 +16,13 @@ export function h(tag, props = {}, ...children) {
   return node;
 }
 
-export function length(value, unit) {
-  const size = Math.abs(value);
+export function length(value, unit, size = Math.abs(value)) { // figures of one table have the digits of its largest
   const digits = size >= 1000 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + (unit ? ` ${unit}` : "");
 }
 
-export const price = (value, unit) => (value >= 0 ? "+" : "−") + length(Math.abs(value), unit);
+export const price = (value, unit, size) => (value >= 0 ? "+" : "−") + length(Math.abs(value), unit, size);
+export const counted = (n, thing) => `${plain(n)} ${thing}${n === 1 ? "" : "s"}`;
 export const vehicle = (state, r) => state.plan?.vehicles?.[r] ?? `Vehicle ${r + 1}`;
 export function when(created) { // how people say it
   const at = new Date(created), days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(created).setHours(0, 0, 0, 0)) / 864e5);
@@ -32,12 +32,14 @@ export function when(created) { // how people say it
 
 const duration = (minutes) => (minutes < 90 ? `${Math.round(minutes)} min` : `${Math.floor(minutes / 60)} h ${String(Math.round(minutes % 60)).padStart(2, "0")}`);
 const title = (p) => p.name || "Unnamed plan";
+// Warnings are the command line's: here nobody types its options.
+const said = (text) => text.replace(/^W\d+:? /, "").replace("give it more by --time-limit", "more seconds, above, give it more");
 const plain = (value) => Number(value.toFixed(4)).toLocaleString("en");
 
 export function problemList(problems, warnings = []) {
   return [
     problems.length ? h("ul", { class: "problems", role: "list", "aria-label": "Problems" }, problems.slice(0, 200).map((p) => h("li", {}, h("b", { text: p.line && !p.where.startsWith("line") ? `line ${p.line}, ${p.where}` : p.where }), " ", p.message.split(": ").slice(1).join(": "), " ", h("span", { class: "muted", text: p.code })))) : null,
-    warnings.length ? h("ul", { class: "problems warnings", "aria-label": "Warnings" }, warnings.map((w) => h("li", { text: w }))) : null,
+    warnings.length ? h("ul", { class: "problems warnings", "aria-label": "Warnings" }, warnings.map((w) => h("li", { text: said(w) }))) : null,
   ];
 }
 
@@ -76,7 +78,7 @@ function checkedNote({ checked }) {
   const { problems, warnings = [] } = checked;
   const head = problems.length
     ? h("p", { class: "bad", role: "alert", text: problems.length === 1 ? "One thing to mend before planning:" : `${problems.length} things to mend before planning:` })
-    : h("p", {}, h("b", { text: `${checked.customers} orders` }), ` of ${plain(checked.demand)} in all; at least ${checked.least_vehicles} vehicles of ${plain(checked.capacity)}. Press Plan.`);
+    : h("p", {}, h("b", { text: counted(checked.customers, "order") }), ` with a demand of ${plain(checked.demand)} in all: at least ${counted(checked.least_vehicles, "vehicle")} of capacity ${plain(checked.capacity)}. Press Plan.`);
   return h("div", { class: "stack", id: "checked" }, head, problemList(problems, warnings));
 }
 
@@ -106,7 +108,7 @@ export function vehiclesView(state, act) {
     h("div", { class: "summary" }, h("span", {}, h("b", { text: plan.routes.length }), " vehicles"), h("span", {}, h("b", { text: plan.customers }), " stops"), h("span", {}, h("b", { text: `${Math.round((100 * total) / most)} %` }), " full"),
       plan.status === "done" || plan.status === "stopped" ? h("button", { class: "link", onclick: act.stages, text: "look inside" }) : null),
     plan.unit === "km" && !plan.minutes ? h("label", { class: "speed muted" }, "Driving times at ", h("input", { name: "speed", type: "number", min: "1", max: "150", value: state.speed, onchange: (e) => act.speed(e.target.value) }), " km/h") : null,
-    plan.notes?.length ? h("ul", { class: "problems warnings" }, plan.notes.map((n) => h("li", { text: n }))) : null,
+    plan.notes?.length ? h("ul", { class: "problems warnings" }, plan.notes.map((n) => h("li", { text: said(n) }))) : null,
     h("ul", { class: "vehicles", role: "list" }, plan.routes.map((route, r) => vehicleCard(state, act, route, r))));
 }
 
@@ -114,7 +116,7 @@ function vehicleCard(state, act, route, r) {
   const { plan } = state;
   const open = state.opened.has(r);
   const room = plan.capacities[r], fill = plan.loads[r] / room;
-  const facts = [`${route.length} stops`, length(plan.lengths[r], plan.unit)];
+  const facts = [counted(route.length, "stop"), length(plan.lengths[r], plan.unit)];
   if (plan.minutes) facts.push(duration(plan.minutes[r]));
   else if (plan.unit === "km") facts.push(duration((60 * plan.lengths[r]) / state.speed));
   const bar = h("i");
@@ -167,7 +169,7 @@ export function whyView(state, act) {
   return h("div", { class: "stack" },
     h("h2", {}, `Stop ${why.customer} `, h("span", { class: "muted", text: `· demand ${plain(why.demand)}` })),
     why.sentences.filter((s) => !s.startsWith("The others")).map((s) => h("p", { text: shorter(s) })), // the table has them
-    offerTable(state, [...why.others, { route: null, price: why.alone, fits: true }].sort((a, b) => b.fits - a.fits || a.price - b.price), unit, (r) => act.move(why.customer, r), "Move"),
+    offerTable(state, [...why.others, ...(state.plan.routes[why.route - 1]?.length > 1 ? [{ route: null, price: why.alone, fits: true }] : [])].sort((a, b) => b.fits - a.fits || a.price - b.price), unit, (r) => act.move(why.customer, r), "Move"),
     h("button", { onclick: () => act.remove(why.customer), text: "Take this order out" }), placeForm(state, act));
 }
 
@@ -180,10 +182,11 @@ const placeForm = (state, act) => (state.plan?.routes ? h("form", { class: "row"
 const named = (state, r) => [h("span", { class: "dot", route: r ?? undefined }), r === null ? "A new vehicle" : vehicle(state, r)];
 
 function offerTable(state, offers, unit, go, word) {
+  const most = Math.max(...offers.map((o) => Math.abs(o.price)));
   return h("table", { id: "offers" }, h("thead", {}, h("tr", {}, h("th", { text: "Vehicle" }), h("th", { class: "n", text: "Price" }), h("th"))),
     h("tbody", {}, offers.slice(0, 60).map((o) => {
       const r = o.route === null ? null : o.route - 1;
-      return h("tr", { class: o.fits ? "" : "out" }, h("td", {}, named(state, r)), h("td", { class: "n", text: price(o.price, unit) }),
+      return h("tr", { class: o.fits ? "" : "out" }, h("td", {}, named(state, r)), h("td", { class: "n", text: price(o.price, unit, most) }),
         h("td", { class: "n" }, o.fits ? h("button", { onclick: () => go(r), "aria-label": `${word} to ${r === null ? "a new vehicle" : vehicle(state, r)}`, text: word }) : "full"));
     })));
 }
@@ -218,12 +221,18 @@ export function compareView(state, act) {
     ] : h("p", { class: "muted", text: "What moved, what is new, and what it costs." }));
 }
 
+const PAPERS = ["sheets.html", "html", "xlsx", "png"];
+
 export function exportView(state, act) {
   if (!state.plan?.routes || !state.limits) return empty("Plan first; then take it along.");
   const words = { csv: "CSV table", xlsx: "Excel", geojson: "GeoJSON", json: "JSON", sol: "CVRPLIB .sol", png: "Picture", svg: "SVG", html: "Map in one file", gpx: "GPX", "sheets.html": "Driver sheets" };
+  const files = state.limits.formats.filter((f) => !["geojson", "gpx"].includes(f) || state.plan.unit === "km");
+  const group = (title, wanted) => h("div", { class: "exports" }, h("h2", { text: title }), wanted.filter((f) => files.includes(f)).map((f) => h("button", { "data-format": f, onclick: () => act.export(f), text: words[f] ?? f })));
   return h("div", { class: "stack" },
-    h("p", { class: "muted", text: "The same files as on the command line. Driver sheets print one page per vehicle." }),
-    h("div", { class: "exports" }, state.limits.formats.filter((f) => !["geojson", "gpx"].includes(f) || state.plan.unit === "km").map((f) => h("button", { "data-format": f, onclick: () => act.export(f), text: words[f] ?? f }))));
+    group("For people", PAPERS),
+    h("p", { class: "muted", text: "Driver sheets print one page per vehicle; the map opens in any browser, without this service." }),
+    group("For programs", files.filter((f) => !PAPERS.includes(f))),
+    h("p", { class: "muted", text: "The same files as on the command line." }));
 }
 
 export function curlView(state, act) {
