@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from statistics import correlation, median
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +42,8 @@ TABLES = "docs/benchmarks.md"  # as README.md links to it
 
 def pages() -> list[Path]:
     """Every page with such blocks."""
-    docs = [ROOT / "docs" / name for name in ("dispatch.md", "service.md", "scale.md")]
+    names = ("dispatch.md", "service.md", "scale.md", "a-real-city.md")
+    docs = [ROOT / "docs" / name for name in names]
     return [ROOT / "README.md", *docs, *sorted(MODELS.glob("*/README.md"))]
 
 
@@ -331,6 +333,49 @@ def warm_starts(_: str) -> str:
     )
 
 
+def blind_quotes(_: str) -> str:
+    """Quotes beside the true prices, on days that chose nothing."""
+    table = _stored("city", "quotes")
+    rows = table["rows"]
+    true = [row["true"] for row in rows]
+    lines = ["| | mean | rank correlation | absolute error, mean and median |"]
+    lines += ["|---|---:|---:|---:|", f"| true price | {_mean(true):,.0f} | | |"]
+    for name, what in (("naive", "naive insertion"), ("p50", "p50 of the quote")):
+        found = [row[name] for row in rows]
+        off = [abs(a - b) for a, b in zip(found, true, strict=True)]
+        ranks = correlation(_ranks(true), _ranks(found))
+        cells = [f"{_mean(found):,.0f}", f"{ranks:.2f}"]
+        cells.append(f"{_mean(off):,.0f} and {median(off):,.0f}")
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    inside = _mean([row["p10"] <= row["true"] <= row["p90"] for row in rows])
+    below = _mean([row["true"] < row["p50"] for row in rows])
+    days = len({row["day"] for row in rows})
+    note = (
+        f"{len(rows)} orders of {days} days, {table['completions']} completions each "
+        f"({_when(table)}): {inside:.0%} of the true prices lie between p10 and p90 "
+        f"(80% would be right), {below:.0%} below p50."
+    )
+    return "\n".join([*lines, "", note])
+
+
+def familiar_curve(_: str) -> str:
+    """Familiarity against length, over the price of a strange stop."""
+    table = _stored("city", "territories")
+    rows = table["rows"]
+    lines = ["| `--familiar` | familiar stops: free plan | with the price | strange "]
+    lines[0] += "stops come home | longer | than a free search of both efforts |"
+    lines.append("|---:|---:|---:|---:|---:|---:|")
+    keys = ("before", "now", "longer", "longer_than_long")
+    for weight in sorted({row["weight"] for row in rows}):
+        some = [row for row in rows if row["weight"] == weight]
+        before, now, longer, long = (_mean([row[key] for row in some]) for key in keys)
+        home = (now - before) / (1 - before)
+        cells = f"{before:.0%} | {now:.0%} | {home:.0%} | {longer:+.1%} | {long:+.1%}"
+        lines.append(f"| {weight:g} | {cells} |")
+    days = len({row["day"] for row in rows})
+    return "\n".join([*lines, "", f"{days} days, {_when(table)}."])
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "gaps": gaps_of_model,
     "search": with_search,
@@ -343,6 +388,8 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "wide": wide_limits,
     "keeping": keeping_curve,
     "warm": warm_starts,
+    "quotes": blind_quotes,
+    "familiar": familiar_curve,
 }
 
 
@@ -360,6 +407,16 @@ def _line(table: dict[str, Any], method: str) -> dict[str, Any] | None:
 def _when(table: dict[str, Any]) -> str:
     """Day and commit of a measurement: the code may have changed since."""
     return f"{table['date'][:10]}, {table['commit'].rstrip('+')}"
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _ranks(values: list[float]) -> list[float]:
+    """Place in the order of size; equal ones share the mean of theirs."""
+    order = sorted(values)
+    return [order.index(v) + (order.count(v) - 1) / 2 for v in values]
 
 
 def _value(line: dict[str, Any]) -> float:
