@@ -1,6 +1,6 @@
 """Search-free gaps of models on validation instances, paired with the first model.
 
-    python runs/validate.py world|uniform|CITY MODEL... [--customers 100]
+    python runs/validate.py world|long|towns|xml|uniform|CITY MODEL... [--customers 100]
 
 CITY is `bundled` or a folder.
 
@@ -23,6 +23,7 @@ from clusterfirst.files import bundled_city, read_city
 from clusterfirst.learning.labels.sources import city_days, uniform, world
 from clusterfirst.learning.training.validation import ValidationPlan, make_validation
 from clusterfirst.problem.errors import InputError
+from clusterfirst.problem.worlds import WORLDS
 from clusterfirst.solving.solver import SolveOptions, solve
 
 CAPACITY = 50  # of the paper's city
@@ -31,7 +32,7 @@ CAPACITY = 50  # of the paper's city
 def main() -> None:
     """Print one line per model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", help="world, uniform, bundled or a city's folder")
+    parser.add_argument("source", help="a kind of map, bundled or a city's folder")
     parser.add_argument("models", nargs="+")
     parser.add_argument("--customers", type=int, default=100)
     parser.add_argument("--capacity", type=int, help="a city's own, or 50")
@@ -41,8 +42,8 @@ def main() -> None:
     parser.add_argument("--polish", type=float, metavar="SECONDS")
     parser.add_argument("--cache", type=Path, default=Path("out/validation"))
     given = parser.parse_args()
-    if given.source == "world":
-        source = world(seed=0)
+    if given.source in WORLDS:
+        source = world(seed=0, name=given.source)
     elif given.source == "uniform":
         source = uniform(seed=0, capacity=given.capacity or CAPACITY)
     else:
