@@ -177,17 +177,20 @@ def test_any_number_of_customers_is_scored(customers: int) -> None:
     assert len(np.unique(scores.seeds)) == len(scores.seeds) <= day.min_vehicles
 
 
-def sent(sizes: list[int], found: Callable[[int], Decoded], **more: Any) -> list[Any]:
-    """What is asked for if a fleet of K comes out as `found(K)`."""
+def sent(
+    sizes: list[int], found: Callable[[int], Decoded], sets: int = 1, **more: Any
+) -> list[Any]:
+    """Fleets and moved seeds asked for if a fleet of K comes out as `found(K)`."""
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(asking, "fleets", lambda *_: sizes)
-    asked, seen = requests(small_day(), NeuralSettings(**more)), []
-    request = next(asked)
-    while request is not None:
-        seen.append(request)
-        K = request if isinstance(request, int) else 0
+    asked = requests(small_day(), NeuralSettings(**more), range(sets))
+    wanted, seen = next(asked), []
+    while wanted is not None:
+        moved = wanted.seeds is not None
+        seen.append(wanted.seeds if moved else wanted.vehicles)
+        K = 0 if moved else wanted.vehicles
         seeds = np.arange(1, K + 1)
-        request = asked.send((Scores(seeds, np.zeros((30, K))), found(K)))
+        wanted = asked.send((wanted, Scores(seeds, np.zeros((30, K))), found(K)))
     monkeypatch.undo()
     return seen
 
@@ -211,6 +214,25 @@ def test_the_fleet_grows_until_an_assignment_exists() -> None:
         decoding=DecodingSettings(fleet="kmin"),
     )
     assert few == [4]  # who wants few vehicles is not given more
+
+
+def test_other_seed_sets_are_for_the_smallest_fleet_that_fits() -> None:
+    """The first set is tried at every size, the others where nobody was forced."""
+    seen = sent([4, 5], lambda K: decoded(1.0), sets=3, moves=0)
+    assert seen == [4, 5, 4, 4]
+    tight = sent([4, 5], lambda K: decoded(1.0, forced=int(K < 5)), sets=3, moves=0)
+    assert tight == [4, 5, 5, 5]
+    never = sent([4], lambda K: decoded(1.0, forced=1), sets=2, moves=0)
+    assert never[-1] == never[-2]  # the largest that was tried
+
+
+def test_of_all_seed_sets_only_the_best_are_moved() -> None:
+    """Four answers as good as each other: two of them move, twice."""
+    seen = sent([4], lambda K: decoded(1.0), sets=4, moves=2)
+    assert [one for one in seen if isinstance(one, int)] == [4] * 4
+    assert sum(isinstance(one, np.ndarray) for one in seen) >= 2
+    once = sent([4], lambda K: decoded(1.0), sets=4, moves=1)
+    assert sum(isinstance(one, np.ndarray) for one in once) == 2
 
 
 def test_hopeless_fleets_are_not_moved() -> None:

@@ -47,11 +47,12 @@ def solve(
     method: options.Method = None,
     model: options.Model = None,
     seed_sets: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Neural method: number of seed sets to try; the best routes win."
+            help="Neural method: number of seed sets to try; the best routes win "
+            "(default 3 without a search and up to 25 vehicles, else 1)."
         ),
-    ] = 1,
+    ] = None,
     recentre: Annotated[
         int | None,
         typer.Option(

@@ -103,7 +103,7 @@ def network_starts(
     scoring = replace(scoring_of(view, settings), deadline=until)
     try:
         scorer = NeuralScorer(model.network, view, rows, settings.threads, scoring)
-        for number in range(settings.seed_sets):
+        for number in range(settings.seed_sets or 1):
             noise = settings.seed_noise if number else 0.0
             scores = scorer(len(seats.vehicles), noise, options.seed + number)
             for move in range(1 + settings.moves):

@@ -123,7 +123,7 @@ def _decoded(network: Network, instance: Instance, options: SolveOptions) -> Ans
 
 def _side_by_side(options: SolveOptions) -> bool:
     """Whether each instance is one core's work: the network alone, no search."""
-    alone = options.seed_sets == 1 and not options.polish
+    alone = not (options.neural.recombines or options.polish)
     return options.method == "neural" and alone
 
 

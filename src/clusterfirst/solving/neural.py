@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def run_scorer(
     stream = _each_seed_set(state, scorer, settings)
     quick = replace(settings.decoding, rounds=SEARCH_ROUNDS)
     until = state.deadline
-    if settings.seed_sets > 1:
+    if settings.recombines:
         state.deadline = until.share(settings.sets_before_pool)
     found = run_stream(state, stream, quick)
     best = state.details.get("scores")
@@ -85,7 +85,7 @@ def run_scorer(
         again = decode(state, best, settings.decoding)
         found += [] if again is None else [again]
     state.deadline = until
-    if settings.seed_sets > 1:
+    if settings.recombines:
         _recombine(state, [one for one in found if math.isfinite(one.cost)])
 
 
@@ -125,27 +125,51 @@ def _each_seed_set(
     state: SearchState, plain: NeuralScorer, settings: NeuralSettings
 ) -> ScoreStream:
     """Yield scores for each seed set and fleet, and at moved seeds."""
-    # Raw coordinates are not invariant: mirrored copies of the map are other seed sets.
-    raw = plain.network.config.input == "xy" and state.instance.metric == "euclidean"
-    for number in range(settings.seed_sets):
-        scorer = plain
-        if raw and number % MIRRORS:
-            view = _mirrored(state.instance, number % MIRRORS)
-            scorer = NeuralScorer(
-                plain.network, view, threads=settings.threads, scoring=plain.scoring
-            )
-        asked = requests(state.instance, settings)
-        request = next(asked)
-        while request is not None:
-            if isinstance(request, int):
-                noise = settings.seed_noise if number else 0.0
-                wanted = seeds_for(state.instance, request, settings)
-                scores = scorer(wanted, noise, state.seed + number)
-                scores = replace(scores, vehicles=request)
+    views = _Views(state.instance, plain, settings.threads)
+    count = sets_for(state.instance, settings)
+    for first in range(0, count, settings.together):
+        numbers = range(first, min(first + settings.together, count))
+        asked = requests(state.instance, settings, numbers)
+        wanted = next(asked)
+        while wanted is not None:
+            scorer, seeds = views.scorer(wanted.number), wanted.seeds
+            if seeds is None:
+                noise = settings.seed_noise if wanted.number else 0.0
+                size = seeds_for(state.instance, wanted.vehicles, settings)
+                scores = scorer(size, noise, state.seed + wanted.number)
+                scores = replace(scores, vehicles=wanted.vehicles)
             else:
-                scores = scorer.at(request)
+                scores = scorer.at(seeds)
             found = yield _with_plan(state, scores, settings)
-            request = asked.send((scores, found))
+            wanted = asked.send((wanted, scores, found))
+
+
+@dataclass
+class _Views:
+    """Who scores which seed set.
+
+    Raw coordinates are not invariant: mirrored copies of the map are other seed sets.
+    """
+
+    instance: Instance
+    plain: NeuralScorer
+    threads: int
+    mirrored: dict[int, NeuralScorer] = field(default_factory=dict)
+
+    def scorer(self, number: int) -> NeuralScorer:
+        """The networks at the view of this seed set."""
+        raw = self.plain.network.config.input == "xy"
+        view = number % MIRRORS
+        if not (raw and view and self.instance.metric == "euclidean"):
+            return self.plain
+        if view not in self.mirrored:
+            self.mirrored[view] = NeuralScorer(
+                self.plain.network,
+                _mirrored(self.instance, view),
+                threads=self.threads,
+                scoring=self.plain.scoring,
+            )
+        return self.mirrored[view]
 
 
 def scoring_of(instance: Instance, settings: NeuralSettings) -> Scoring:
@@ -159,10 +183,26 @@ def scoring_of(instance: Instance, settings: NeuralSettings) -> Scoring:
     return Scoring(decoding.printed or dense, decoding.printed)
 
 
-# What to decode next: scores for a fleet size, or at given seeds. None: nothing.
-Request = int | IntArray | None
-Tried = tuple[Scores, Decoded | None]
-Requests = Generator[Request, Tried, None]
+@dataclass(frozen=True)
+class Wanted:
+    """What to decode next: a seed set for a fleet, or seeds that were moved."""
+
+    number: int  # of the seed set
+    vehicles: int = 0
+    seeds: IntArray | None = None  # moved there
+
+
+Tried = tuple[Wanted, Scores, Decoded | None]
+Requests = Generator[Wanted | None, Tried, None]  # None: nothing is left to ask for
+
+
+def sets_for(instance: Instance, settings: NeuralSettings) -> int:
+    """How many seed sets to try; where nobody said, as many as pay (log/)."""
+    if settings.seed_sets is not None:
+        return settings.seed_sets
+    quick = settings.decoding.assign == "fast" and not settings.decoding.printed
+    few = instance.min_vehicles <= settings.few_vehicles
+    return settings.together if quick and few else 1
 
 
 def seeds_for(instance: Instance, vehicles: int, settings: NeuralSettings) -> int:
@@ -174,19 +214,24 @@ def seeds_for(instance: Instance, vehicles: int, settings: NeuralSettings) -> in
     return min(n, vehicles + math.ceil(spare * vehicles))
 
 
-def requests(instance: Instance, settings: NeuralSettings) -> Requests:
-    """Ask for scores at each fleet size, then at moved seeds.
+def requests(
+    instance: Instance, settings: NeuralSettings, numbers: range = range(1)
+) -> Requests:
+    """Ask for scores of these seed sets, then at moved seeds.
 
-    It is sent what was decoded and what became of it. A decoded seed between two routes
+    It is sent what was decoded and what became of it. The first seed set is tried at
+    each fleet size, the others at the smallest that has an assignment; then the seeds
+    of the best answers move. A decoded seed between two routes
     was a mistake, which scoring again at the middles of the routes it led to repairs;
     middles beat the far ends that the networks decode (log/). Where few large
     customers fill the vehicles no assignment may exist near K_min: then the fleet grows
     until one does, unless as few vehicles as possible were asked for.
     """
     limit = fleet_limit(instance)
+    first, *others = numbers
     tried: list[Tried] = []
     for size in fleets(instance, settings.decoding):
-        tried.append((yield size))
+        tried.append((yield Wanted(first, size)))
     if settings.decoding.printed:
         yield None
         return
@@ -194,25 +239,29 @@ def requests(instance: Instance, settings: NeuralSettings) -> Requests:
         if size == limit or not all(_forced(one, settings) for one in tried):
             break
         size = min(size + math.ceil(settings.fleet_step * size), limit)
-        tried.append((yield size))
+        tried.append((yield Wanted(first, size)))
+    fits = [one[0].vehicles for one in tried if not _forced(one, settings)]
+    for number in others:
+        tried.append((yield Wanted(number, fits[0] if fits else size)))
+    tried = sorted(tried, key=_cost)[: settings.moved_sets]
     for _ in range(settings.moves):
         enough = (1 + settings.worth_moving) * min(map(_cost, tried))
         moving = tried = [one for one in tried if _cost(one) <= enough]
-        for number, (scores, found) in enumerate(moving):
+        for at, (wanted, scores, found) in enumerate(moving):
             moved = scores.seeds if found is None else centres(instance, found)
             if set(moved.tolist()) != set(scores.seeds.tolist()):
-                moving[number] = yield moved
+                moving[at] = yield replace(wanted, seeds=moved)
     yield None
 
 
 def _forced(one: Tried, settings: NeuralSettings) -> bool:
     """Whether there was no assignment at this fleet size, not even nearly."""
-    found = one[1]
+    found = one[2]
     return found is None or found.forced > settings.few_forced * len(found.labels)
 
 
 def _cost(one: Tried) -> float:
-    found = one[1]
+    found = one[2]
     return math.inf if found is None else found.cost
 
 

@@ -114,7 +114,11 @@ class NeuralSettings:
 
     decoding: DecodingSettings = DecodingSettings()
     model: str | None = None  # a name or a folder; None: the default model
-    seed_sets: int = 1  # seed sets tried at each fleet size
+    seed_sets: int | None = None  # sets of seeds that are tried; None: as many as pay
+    together: int = 3  # so many are decoded before the best of them are moved
+    moved_sets: int = 2  # answers whose seeds move
+    few_vehicles: int = 25  # up to which several seed sets pay: elsewhere one set is
+    # as good as the next, because its errors are in one place and another's in another
     moves: int = 2  # times the seeds move to the middles of the routes found
     threads: int = 1
     new_locations: str = "refuse"  # or "nearest": borrow the nearest known location
@@ -129,6 +133,11 @@ class NeuralSettings:
     # More seeds than vehicles from so many customers on, so that every quarter of a map
     # has enough: N = 500 gains nothing, N = 100 loses half a point (log/).
     spare: tuple[tuple[int, float], ...] = ((1000, 0.09), (2000, 0.2))
+
+    @property
+    def recombines(self) -> bool:
+        """Whether the routes of all answers are put together in the end."""
+        return (self.seed_sets or 1) > self.together
 
 
 @dataclass(frozen=True)
@@ -159,8 +168,9 @@ class SolveOptions:
     model
         Weights for the neural method: a name or a folder.
     seed_sets
-        Of the neural method: seed sets to try at each fleet size, the first without
-        noise; the best set of all their routes is looked for.
+        Of the neural method: seed sets to try, the first without noise, three
+        at a time, whose best go on; of more than three the best set of all their routes
+        is looked for. None: three without a search and up to 25 vehicles, else one.
     recentre
         Of the neural method: times the seeds move to the middles of the routes found
         and everything is scored again; the best answer counts. 0 is the paper's way.
@@ -178,7 +188,7 @@ class SolveOptions:
     polish: bool = True
     threads: int | None = None
     model: str | None = None
-    seed_sets: int = 1
+    seed_sets: int | None = None
     recentre: int = 2
     new_locations: str = "refuse"
 
@@ -207,13 +217,14 @@ class SolveOptions:
     @property
     def neural(self) -> NeuralSettings:
         """What the network is asked for."""
+        alone = not self.polish and self.decoding.assign == "fast"
         return NeuralSettings(
             self.decoding,
             self.model,
-            self.seed_sets,
-            self.recentre,
-            self.cores,
-            self.new_locations,
+            self.seed_sets if alone else self.seed_sets or 1,
+            moves=self.recentre,
+            threads=self.cores,
+            new_locations=self.new_locations,
         )
 
     def __post_init__(self) -> None:
@@ -225,8 +236,9 @@ class SolveOptions:
         )
         seeded = _is_whole(self.seed) and 0 <= self.seed < 2**63
         assigns = self.assign is None or self.assign in ASSIGNMENTS
-        sets = _is_whole(self.seed_sets) and 1 <= self.seed_sets <= MOST_SEED_SETS
-        sets = sets and (self.seed_sets == 1 or self.method == "neural")
+        asked = 1 if self.seed_sets is None else self.seed_sets
+        sets = _is_whole(asked) and 1 <= asked <= MOST_SEED_SETS
+        sets = sets and (asked == 1 or self.method == "neural")
         sets_rule = f"1 to {MOST_SEED_SETS}, above 1 for the method neural only"
         moves = _is_whole(self.recentre) and 0 <= self.recentre <= MOST_MOVES
         known = self.new_locations in NEW_LOCATIONS

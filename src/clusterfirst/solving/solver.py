@@ -171,7 +171,7 @@ def start_clock(state: SearchState, options: SolveOptions) -> Deadline:
         spent = sum(state.seconds.values())
         whole = Deadline.after(limit - spent - 0.01 - JUDGING * customers)
     share = start_share(options) if options.polishes else METHOD_SHARE
-    if options.seed_sets > 1:
+    if options.neural.recombines:
         share = METHOD_SHARE * SEED_SETS_SHARE
     state.deadline = whole.share(share)
     return whole
