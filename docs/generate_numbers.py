@@ -122,11 +122,10 @@ def search_free(arguments: str) -> str:
         paper = _papers(name)
         beside = f" (the paper {paper})" if paper else ""
         title = table["title"].replace("The ", "the ", 1)
-        parts.append(f"{_value(line):.2f} % on {title}{beside}")
-    when = _when(_stored("alone", names[-1]))
+        parts.append(f"{_value(line):.2f} % on {title}{beside}, {_when(table)}")
     return (
         f"- [Without search]({TABLES}#the-networks-alone), `{model}`: a gap of "
-        f"{'; '.join(parts)} ({when})."
+        f"{'; '.join(parts)}."
     )
 
 
