@@ -12,8 +12,10 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 EVERYTHING := .[train,labels,bench,ray,serve,excel]
 
-# One thread per process: pytest runs two processes, solvers must not fight.
+# One thread per process: several run side by side, solvers must not fight.
 export OMP_NUM_THREADS := 1
+# Half of the time tests wait, for limits, for services and for kills.
+TESTS_AT_ONCE := 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test test-browser docs tables campaign constraints
@@ -29,7 +31,7 @@ test: .venv/all-installed ## every extra and the test tools; ruff, mypy, pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --durations=25
+	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist worksteal --durations=25
 
 test-browser: .venv/all-installed ## walk through the service's page in Chromium
 	@tests/browser/chromium.sh

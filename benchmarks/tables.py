@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -30,8 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from clusterfirst.evidence.bench.compare import with_ablation
+from clusterfirst.evidence.bench.lines import Line, Mean
+from clusterfirst.evidence.bench.report import gap_against_seconds
 from clusterfirst.evidence.bench.run import ONCE, Method
 from clusterfirst.evidence.bench.sets import data_folder
+from clusterfirst.files.picture import write_figure
 from clusterfirst.networks.model_folder import shipped
 from clusterfirst.problem.machine import usable_cores
 from machine import ROOT, facts
@@ -317,11 +320,28 @@ def store(table: Table, kind: str, out: Path, before: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     stored = RESULTS / f"{kind}-{table.name}.json"
     stored.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if kind in SEARCHES:
-        shutil.copyfile(
-            summary.with_suffix(".png"), PICTURES / picture_name(table.name, kind)
-        )
+    draw(result)
     write_page([t.name for t in TABLES])
+
+
+def draw(stored: dict[str, Any]) -> None:
+    """The plot of gap against seconds, from what is stored."""
+    if stored["kind"] not in SEARCHES:
+        return
+    found = stored["result"]
+    lines = [
+        Line(**numbers(line) | {"gap": Mean(**numbers(line["gap"]))})
+        for line in found["lines"]
+    ]
+    write_figure(
+        PICTURES / picture_name(stored["name"], stored["kind"]),
+        lambda: gap_against_seconds(found["title"], found["references"], lines),
+    )
+
+
+def numbers(facts: dict[str, Any]) -> dict[str, Any]:
+    """What JSON has, whose null is no number."""
+    return {name: math.nan if value is None else value for name, value in facts.items()}
 
 
 def few(table: Table, count: int) -> Table:
@@ -355,6 +375,10 @@ def main() -> int:
         if name not in known:
             parser.error(f"{name}: the tables are {', '.join(known)}")
     if args.kind == "page":
+        for path in sorted(RESULTS.glob("*.json")):
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if "result" in stored:
+                draw(stored)
         write_page(list(known))
         return 0
     chosen: Sequence[Table] = [known[name] for name in args.tables] or TABLES

@@ -37,6 +37,18 @@ SETS = (
     "leuven1",
 )
 PAPER = "Neural CFRS"
+# As README.md calls them; of our methods the one with the general model.
+NAMES = {
+    "neural:general+polish": "**clusterfirst**",
+    "clusterfirst": "**clusterfirst**",
+    "ails": "AILS-II",
+    "filo2": "FILO2",
+    "hgs": "HGS",
+    "ortools": "OR-Tools",
+    "pyvrp": "PyVRP",
+    "savant": "SAVANT",
+    "vroom": "VROOM",
+}
 TABLES = "docs/benchmarks.md"  # as README.md links to it
 
 
@@ -87,8 +99,9 @@ def with_search(arguments: str) -> str:
     name, limit = arguments.split()
     table = _stored("search", name)
     at = [line for line in table["result"]["lines"] if f"{line['limit']:g}" == limit]
-    ranked = sorted((one for one in at if one["gap"]["count"]), key=_value)
-    words = ", ".join(f"`{line['method']}` {_value(line):.2f} %" for line in ranked)
+    named = [one for one in at if one["gap"]["count"] and one["method"] in NAMES]
+    ranked = sorted(named, key=_value)
+    words = ", ".join(f"{NAMES[one['method']]} {_value(one):.2f} %" for one in ranked)
     return (
         f"- [{table['title']}]({TABLES}#where-we-win-and-where-we-lose), {limit} s on "
         f"{table['cores']} cores, above {table['result']['references']}: {words} "
@@ -102,7 +115,7 @@ def one_core(arguments: str) -> str:
     rows = json.loads((RESULTS / "search-alone.json").read_text(encoding="utf-8"))
     at = [r for r in rows if (r["set"], f"{r['seconds']:g}") == (name, seconds)]
     ranked = sorted(at, key=lambda row: row["gap"])
-    words = ", ".join(f"{row['method']} {row['gap']:.2f} %" for row in ranked)
+    words = ", ".join(f"{NAMES[row['method']]} {row['gap']:.2f} %" for row in ranked)
     ours = next(row for row in ranked if row["method"] == "clusterfirst")
     return (
         f"- [The search alone]({TABLES}#the-search-alone-one-core), {seconds} s of one "

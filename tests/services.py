@@ -48,13 +48,8 @@ class Service:
             free.bind(("127.0.0.1", port))
             self.port = free.getsockname()[1]
         command = [sys.executable, "-m", "clusterfirst", "serve", "--data", str(data)]
-        command += [
-            "--port",
-            str(self.port),
-            "--workers",
-            "1",
-            *args,
-        ]  # the last word wins
+        command += ["--port", str(self.port), "--workers", "1"]
+        command += args  # the last word wins
         self.data = data
         self.log = data.with_suffix(".log").open("ab")
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)
@@ -73,15 +68,18 @@ class Service:
             time.sleep(0.05)
         raise AssertionError("the service did not get ready")
 
-    def worker(self) -> int:
-        """The process id of its only worker."""
+    def workers(self) -> list[int]:
+        """The process ids of its workers."""
         children = Path(f"/proc/{self.process.pid}/task")
-        found = [
+        return [
             int(pid)
             for task in children.iterdir()
             for pid in (task / "children").read_text().split()
         ]
-        (worker,) = found
+
+    def worker(self) -> int:
+        """The process id of its only worker."""
+        (worker,) = self.workers()
         return worker
 
     def kill(self) -> None:
@@ -89,23 +87,23 @@ class Service:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def close(self) -> None:
-        """As a person would."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(20)
+    def close(self, how: int = signal.SIGTERM) -> None:
+        """As systemd or (SIGINT) a person would; anything but 0 is a failure."""
         self.client.close()
         self.log.close()
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            assert self.process.wait(20) == 0
 
 
 @contextmanager
-def running(data: Path, *args: str) -> Iterator[Service]:
-    """A service that is warm."""
+def running(data: Path, *args: str, end: int = signal.SIGTERM) -> Iterator[Service]:
+    """A service that is warm, until a signal tells it to end."""
     service = Service(data, *args)
     try:
         yield service.wait()
     finally:
-        service.close()
+        service.close(end)
 
 
 def ended(pid: int) -> bool:

@@ -57,6 +57,8 @@ def gap_against_seconds(title: str, references: str, every: Sequence[Line]) -> F
         )
     _end_above_most(axes, [line for line in every if line.gap.count])
     axes.set_xscale("log")
+    for ticks in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        ticks("{x:g}")
     axes.set_xlabel("seconds per instance (measured, mean)")
     axes.set_ylabel("gap in %, 95 % interval")
     axes.set_title(f"{title}\nagainst {references}", fontsize=10)
