@@ -137,11 +137,11 @@ def bench(
             own = _orders(sets, city, capacity)
         else:
             own = _city_days(city, customers, count, capacity)
-        found = Found([own])
+        found = OpenedSets([own])
     else:
         found = _open(sets or [], _request(instances, data, rounding))
-    beside = Beside(references, published)
-    return _compare_all(found, wanted, beside, out, as_json=as_json)
+    costs = OtherCosts(references, published)
+    return _compare_all(found, wanted, costs, out, as_json=as_json)
 
 
 def _request(
@@ -159,7 +159,7 @@ def _request(
 
 
 @dataclass(frozen=True)
-class Found:
+class OpenedSets:
     """The sets that are here, and the names of those whose data is not."""
 
     sets: list[BenchSet]
@@ -167,7 +167,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Beside:
+class OtherCosts:
     """Costs from elsewhere: what gaps are against, and rows of others."""
 
     references: str | None
@@ -175,9 +175,9 @@ class Beside:
 
 
 def _compare_all(
-    found: Found,
+    found: OpenedSets,
     wanted: BenchOptions,
-    beside: Beside,
+    costs: OtherCosts,
     out: Path,
     *,
     as_json: bool,
@@ -191,9 +191,9 @@ def _compare_all(
     reports = []
     try:
         with locked(out):  # two comparisons in one folder would run everything twice
-            _claim(found, wanted, beside, rows)
+            _claim(found, wanted, costs, rows)
             for part in found.sets:
-                reports.append(_compare(part, beside, wanted, rows))
+                reports.append(_compare(part, costs, wanted, rows))
                 if not as_json:
                     emit(table(reports[-1]))
     except KeyboardInterrupt:
@@ -208,13 +208,15 @@ def _compare_all(
     return 0
 
 
-def _claim(found: Found, wanted: BenchOptions, beside: Beside, rows: RowsFile) -> None:
+def _claim(
+    found: OpenedSets, wanted: BenchOptions, costs: OtherCosts, rows: RowsFile
+) -> None:
     """Every file of every report; two sets of one name would share theirs."""
     from clusterfirst.evidence.bench.report import report_names
     from clusterfirst.files.outputs import Outputs
 
-    given = [Path(beside.references)] if beside.references else []
-    given += [beside.published] if beside.published else []
+    given = [Path(costs.references)] if costs.references else []
+    given += [costs.published] if costs.published else []
     sets = [part.name for part in found.sets]
     names = [name for part in sets for name in report_names(part, wanted.cores)]
     outputs = Outputs(path for path in given if path.is_file())
@@ -222,7 +224,7 @@ def _claim(found: Found, wanted: BenchOptions, beside: Beside, rows: RowsFile) -
 
 
 def _compare(
-    bench_set: BenchSet, beside: Beside, wanted: BenchOptions, rows: RowsFile
+    bench_set: BenchSet, costs: OtherCosts, wanted: BenchOptions, rows: RowsFile
 ) -> Report:
     """Run one set, print its table and write its files."""
     from clusterfirst.evidence.bench.compare import bench as run_bench
@@ -235,12 +237,12 @@ def _compare(
     from clusterfirst.evidence.bench.sets import with_references
 
     others = []
-    if beside.published is not None:
-        others = read_published(beside.published, bench_set)
-    if beside.references is not None:
-        say(f"{bench_set.name}: references {beside.references} ...")
+    if costs.published is not None:
+        others = read_published(costs.published, bench_set)
+    if costs.references is not None:
+        say(f"{bench_set.name}: references {costs.references} ...")
         show = _by_time(lambda done, total: f"reference {done} of {total}")
-        bench_set = with_references(bench_set, beside.references, show)
+        bench_set = with_references(bench_set, costs.references, show)
     result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
     result.rows += others
     report = make_report(bench_set, result)
@@ -251,11 +253,11 @@ def _compare(
     return report
 
 
-def _open(names: list[str], request: SetRequest) -> Found:
+def _open(names: list[str], request: SetRequest) -> OpenedSets:
     """Read the sets; InputError if the data of none is here."""
     from clusterfirst.evidence.bench.sets import DataNotHereError, open_set
 
-    found = Found([])
+    found = OpenedSets([])
     for name in names:
         try:
             found.sets.append(open_set(name, request))

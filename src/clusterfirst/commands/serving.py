@@ -90,9 +90,9 @@ def serve(
     if where == "ray":
         join_cluster(count)
     # Two services would each run again what the other has under way.
-    with locked(data), listening(host, port) as ear:
+    with locked(data), listening(host, port) as listener:
         app = create_app(ServiceSettings(data, count, token, limits, shown, where))
-        port = ear.getsockname()[1]
+        port = listener.getsockname()[1]
         at = f"[{host}]" if ":" in host else host
         say(f"clusterfirst: http://{at}:{port}/ with {count} workers; Ctrl-C ends it")
         config = uvicorn.Config(
@@ -102,8 +102,8 @@ def serve(
             server_header=False,
             timeout_graceful_shutdown=5,
         )
-        with suppress(KeyboardInterrupt):  # to be told to end is how a service ends
-            uvicorn.Server(config).run(sockets=[ear])
+        with suppress(KeyboardInterrupt):  # a signal is how a service ends
+            uvicorn.Server(config).run(sockets=[listener])
     return 0
 
 

@@ -187,7 +187,7 @@ def _facts(
     stop: StopLine | None = None,
     changes: Changes | None = None,
 ) -> dict[str, str]:
-    """What is told about an order when it is clicked."""
+    """What a click on an order shows."""
     instance = plan.instance
     facts = {"id": instance.ids[row]}
     if route is not None and stop is not None:

@@ -296,7 +296,7 @@ def with_references(
 ) -> BenchSet:
     """Measure against `hgs:SECONDS` or the costs in a CSV file (instance,cost).
 
-    `on_progress` is told how many of the long runs are done, and of how many.
+    `on_progress` gets the number of long runs that are done, and of all.
     """
     if given.startswith("hgs:"):
         try:
