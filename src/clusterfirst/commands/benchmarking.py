@@ -96,10 +96,7 @@ def bench(
             "the law of its past days ('bundled' is ours)."
         ),
     ] = None,
-    customers: Annotated[
-        int | None,
-        typer.Option(help="Of each drawn day; by default as past days have, or 100."),
-    ] = None,
+    customers: options.DayCustomers = None,
     count: Annotated[int, typer.Option(help="Days of --city.")] = 10,
     capacity: options.Capacity = None,
     rounding: options.Rounding = None,

@@ -117,9 +117,7 @@ def _street_distances(city: City, matrix: Path, ids: Path | None) -> FloatArray:
 
 @city_app.command("show")
 def show_city(
-    folder: Annotated[
-        str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
-    ],
+    folder: options.CityName,
     out: Annotated[
         list[Path] | None,
         typer.Option(help="Past days as a picture (.png, .svg) or a table (.csv)."),
@@ -181,14 +179,9 @@ def sample(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the instances.")],
-    customers: Annotated[
-        int | None,
-        typer.Option(
-            help="Customers per day of a city; by default as on past days, or 100."
-        ),
-    ] = None,
+    customers: options.DayCustomers = None,
     count: Annotated[int, typer.Option(help="Number of instances.")] = 1,
-    first: Annotated[int, typer.Option(help="Index of the first instance.")] = 0,
+    first: options.First = 0,
     seed: Annotated[
         int | None, typer.Option(help="Seed of a city's days; 0 by default.")
     ] = None,

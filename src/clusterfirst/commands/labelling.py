@@ -41,12 +41,7 @@ def label(
     out: Annotated[
         Path, typer.Option(help="Folder for the labels; run again to resume.")
     ],
-    customers: Annotated[
-        int | None,
-        typer.Option(
-            help="Customers per instance; by default as past days have, or 100."
-        ),
-    ] = None,
+    customers: options.DayCustomers = None,
     count: Annotated[int, typer.Option(help="Number of instances.")] = 1000,
     seconds: Annotated[
         float | None,
@@ -60,12 +55,7 @@ def label(
     ] = None,
     workers: Annotated[int, typer.Option(help="Labels made in parallel.")] = 1,
     seed: options.Seed = 0,
-    first: Annotated[
-        int,
-        typer.Option(
-            help="Index of the first instance; give each machine its own range."
-        ),
-    ] = 0,
+    first: options.First = 0,
     seeds_per_instance: Annotated[
         int,
         typer.Option(help="Labels per instance, each with a different teacher seed."),

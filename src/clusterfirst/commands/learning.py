@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterfirst.commands import options
 from clusterfirst.commands.console import ProgressLine, emit, leave_progress, say
 from clusterfirst.commands.reading import open_city, open_history, place_to_learn
 from clusterfirst.problem.errors import (
@@ -30,23 +31,21 @@ LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
 
 Threads = Annotated[int | None, typer.Option(help="Number of cores; default: all.")]
 Workers = Annotated[int, typer.Option(help="Labels made in parallel.")]
-CityName = Annotated[
-    str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Stop after this many minutes; run again to resume."),
 ]
 
 
 def pretrain(
-    city: CityName,
+    city: options.CityName,
     out: Annotated[
         Path, typer.Option(help="Folder for the table; run again to resume.")
     ],
     settings: Annotated[
         str, typer.Option(help="default (for two cores) or paper.")
     ] = "default",
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Stop after this many minutes; run again to resume."),
-    ] = None,
+    minutes: Minutes = None,
     threads: Threads = None,
 ) -> int:
     """Learn the table Psi of a city: a vector for each location.
@@ -115,10 +114,7 @@ def train(
     seed: Annotated[
         int | None, typer.Option(help="Random seed; overrides the configuration.")
     ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Stop after this many minutes; run again to resume."),
-    ] = None,
+    minutes: Minutes = None,
     validate: Annotated[
         int, typer.Option(help="Number of instances to measure the solved gap on.")
     ] = 0,
@@ -156,8 +152,8 @@ def train(
             )
             data = replace(data, validation=found)
         show = ProgressLine(LINE_SECONDS)
-        options = RunOptions(processes, minutes)
-        ending = run(chosen, data, out, options, lambda now: show(_words(now)))
+        limits = RunOptions(processes, minutes)
+        ending = run(chosen, data, out, limits, lambda now: show(_words(now)))
         leave_progress()
         say(f"{ending.value}; {out}")
         if ending is Ending.INTERRUPTED:
@@ -171,7 +167,7 @@ def train(
 
 
 def learn(
-    city: CityName,
+    city: options.CityName,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from clusterfirst.cities.quote import Quoter
 
 
-CityName = Annotated[
-    str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
-]
 Weekday = Annotated[
     str | None,
     typer.Option(help="mon, tue, wed, thu, fri, sat or sun; default: any."),
@@ -37,7 +34,7 @@ Seed = Annotated[
 
 
 def quote(
-    city: CityName,
+    city: options.CityName,
     orders: Annotated[Path, typer.Option(help="CSV of today's orders: id,demand.")],
     demand: Annotated[float, typer.Option(help="Demand of the new order.")],
     location: Annotated[
@@ -131,7 +128,7 @@ def _row(
 
 
 def forecast(
-    city: CityName,
+    city: options.CityName,
     days: Annotated[
         int, typer.Option(help="Number of likely days to draw and plan.")
     ] = 1000,

@@ -61,6 +61,19 @@ CityFolder = Annotated[
 ]
 
 
+CityName = Annotated[
+    str, typer.Argument(metavar="CITY", help="City folder, or 'bundled'.")
+]
+DayCustomers = Annotated[
+    int | None,
+    typer.Option(help="Customers per day; by default as past days have, or 100."),
+]
+First = Annotated[
+    int,
+    typer.Option(help="Index of the first instance; give each machine its own range."),
+]
+
+
 def exact_capacity(text: str) -> float:
     """Return a capacity as it is typed, or say why a float would change it."""
     from clusterfirst.files.source import plain_number
