@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+from pathlib import Path
 
 from clusterfirst.files.plan import Plan, RouteLines, StopLine, plan_of
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution
 
-STYLE = """
-body { font: 13px/1.35 system-ui, sans-serif; color: #22262e; margin: 24px; }
-section { break-after: page; max-width: 900px; margin: 0 auto 40px; }
-section:last-child { break-after: auto; }
-h1 { font-size: 20px; margin: 0; } p { margin: 2px 0 12px; color: #5a636e; }
-table { width: 100%; border-collapse: collapse; }
-th { text-align: left; font-size: 11px; color: #5a636e; }
-th { border-bottom: 2px solid #22262e; }
-td, th { padding: 4px 8px 4px 0; vertical-align: top; overflow-wrap: anywhere; }
-td { border-bottom: 1px solid #d5dae0; }
-td.n, th.n { text-align: right; white-space: nowrap; } .done { width: 18px; }
-.box { display: inline-block; width: 12px; height: 12px; border: 1px solid #22262e; }
-.depot { color: #5a636e; }
-thead { display: table-header-group; } tr { break-inside: avoid; }
-@page { margin: 14mm; }
-@media print { body { margin: 0; } section { margin: 0; max-width: none; } }
-"""
+STYLE = Path(__file__).parent / "sheets" / "page.css"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -38,10 +23,11 @@ def format_sheets(
     if plan.verdict.unserved:
         pages.append(_unserved(plan))
     title = html.escape(instance.name or "Routes")
+    style = STYLE.read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f"<title>{title}</title>\n<style>{STYLE}</style></head>\n<body>\n"
+        f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
         + "\n".join(pages)
         + "\n</body></html>\n"
     )

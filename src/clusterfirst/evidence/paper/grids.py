@@ -186,13 +186,13 @@ def _sources(rows: Iterable[Row]) -> list[str]:
 def main_a(runs: Runs) -> Page:
     """Main results (a): constant capacity, the paper's best decoding of each cell."""
     rows = []
-    for name, cells in printed.MAIN_A.items():
-        times = [printed.duration(word) for word in printed.MAIN_A_TIMES[name]]
-        figures, tasks, tags = {}, {}, {}
-        for size, (assign, gap), seconds in zip(SIZES, cells, times, strict=True):
-            figures[size] = Printed(gap, seconds)
-            tasks[size] = Task("constant", size, Recipe(model=name, assign=assign))
-            tags[size] = LETTERS[assign]
+    for name, cells in printed.main_a().items():
+        figures = {size: shown for size, (_, shown) in cells.items()}
+        tags = {size: LETTERS[assign] for size, (assign, _) in cells.items()}
+        tasks = {
+            size: Task("constant", size, Recipe(model=name, assign=assign))
+            for size, (assign, _) in cells.items()
+        }
         rows.append(Row((VARIANTS[name].label,), figures, tasks, tags=tags))
     title = "Main results (a): constant capacity, Q = 50"
     notes = (
