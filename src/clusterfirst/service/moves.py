@@ -11,9 +11,9 @@ from clusterfirst.files.plan import plan_of
 from clusterfirst.files.strict_json import Checker
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
-from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.solution import Solution
 from clusterfirst.service.problems import Refusal
-from clusterfirst.solving.explaining.explain import prices
+from clusterfirst.solving.alternatives import alternatives
 
 
 def moved_to(
@@ -72,48 +72,16 @@ def row_of(instance: Instance, customer: str) -> int:
     return row
 
 
-def saved_without(instance: Instance, solution: Solution, c: int) -> float:
-    """What a route gets shorter without a customer."""
-    route = next(route for route in solution.routes if c in route)
-    stops = (0, *route, 0)
-    at = stops.index(c)
-    a, b = stops[at - 1], stops[at + 1]
-    return float(
-        instance.lengths(a, c) + instance.lengths(c, b) - instance.lengths(a, b)
-    )
-
-
-def other_routes(
-    instance: Instance, solution: Solution, c: int, own: int
-) -> list[dict[str, Any]]:
-    """What a customer would cost on every other route; those that fit come first."""
-    found = []
-    for k, price in enumerate(prices(instance, solution, np.array([c]))[0].tolist()):
-        if k != own:
-            fits = _fits(instance, solution, c, k)
-            found.append({"route": k + 1, "price": price, "fits": fits})
-    return sorted(found, key=lambda offer: (not offer["fits"], offer["price"]))
-
-
-def _fits(instance: Instance, solution: Solution, c: int, route: int) -> bool:
-    """Whether a route has room; with limits of other kinds the judge is asked."""
-    if instance.constraints is None:
-        load = int(instance.demand_units[[*solution.routes[route], c]].sum())
-        return load <= instance.capacity_units
-    moved = moved_to(instance, solution, instance.ids[c], route + 1)
-    return judge(instance, moved).feasible
-
-
-def offers(instance: Instance, solution: Solution) -> list[dict[str, Any]]:
-    """What the last customer, who is on no route yet, would cost on each of them."""
-    begun, new = alone(instance, solution), instance.ids[-1]
-    found: list[dict[str, Any]] = []
-    for route in [None, *range(1, len(solution.routes) + 1)]:
-        verdict = judge(instance, moved_to(instance, begun, new, route))
-        found.append({"route": route, "price": verdict.cost, "fits": verdict.feasible})
-    before = judge(instance, solution).cost
-    for offer in found:
-        offer["price"] -= before
+def offers(instance: Instance, solution: Solution, c: int) -> list[dict[str, Any]]:
+    """What a customer would cost on each other route; those that fit come first."""
+    found = [
+        {
+            "route": None if other.route is None else other.route + 1,
+            "price": other.extra,
+            "fits": not other.broken,
+        }
+        for other in alternatives(instance, solution, c)[0]
+    ]
     return sorted(found, key=lambda offer: (not offer["fits"], offer["price"]))
 
 

@@ -33,10 +33,8 @@ from clusterfirst.service.moves import (
     figures,
     moved_to,
     offers,
-    other_routes,
     read_move,
     row_of,
-    saved_without,
     unused_name,
 )
 from clusterfirst.service.problems import Refusal, unknown_plan
@@ -321,16 +319,18 @@ class Plans:
         instance, solution = self.solution(row)
         c = row_of(instance, customer)
         own = next(k for k, route in enumerate(solution.routes) if c in route)
+        verdict = judge(instance, solution)
+        by_itself = judge(instance, moved_to(instance, solution, customer, None))
+        others = offers(instance, solution, c)
         return {
             "customer": customer,
             "demand": instance.demands[c].item(),
             "route": own + 1,
-            "load": judge(instance, solution).loads[own],
+            "load": verdict.loads[own],
             "capacity": instance.capacity,
             "unit": instance.unit,
-            "alone": 2 * float(instance.lengths(0, c))
-            - saved_without(instance, solution, c),
-            "others": other_routes(instance, solution, c, own),
+            "alone": by_itself.cost - verdict.cost,
+            "others": [offer for offer in others if offer["route"] is not None],
             "sentences": list(why(instance, solution, customer).sentences),
         }
 
@@ -347,11 +347,12 @@ class Plans:
         place.setdefault("id", unused_name(old.ids))
         instance = with_changes(old, [place], set(), self.limits)
         found: dict[str, Any] = {"unit": old.unit}
-        found["offers"] = offers(instance, solution)
+        found["offers"] = offers(instance, solution, instance.num_customers)
         if apply:
             taken = moved_to(instance, alone(instance, solution), place["id"], route)
-            offer = next(o for o in found["offers"] if o["route"] == route)
-            found |= {"customer": place["id"], **offer}
+            verdict = judge(instance, taken)
+            found |= {"customer": place["id"], "route": route, "fits": verdict.feasible}
+            found["price"] = verdict.cost - judge(instance, solution).cost
             found["plan"] = self._applied(row, instance, taken, found, key)
         return found
 

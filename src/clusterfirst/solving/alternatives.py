@@ -32,6 +32,7 @@ class Alternative:
     """The order on another vehicle, at its best place there."""
 
     vehicle: str
+    route: int | None  # of the plan, from 0; None for one of its own
     extra: float  # change of the cost of the whole plan
     broken: tuple[str, ...]  # limits that it would break
 
@@ -75,7 +76,9 @@ def alternatives(
         verdict = judge(instance, _plan(instance, moved, drives))
         new = [p.code for p in verdict.violations if str(p) not in there]
         broken = dict.fromkeys(LIMITS[code] for code in new if code in LIMITS)
-        found.append(Alternative(names[k], verdict.cost - now, tuple(broken)))
+        route = k if k < len(solution.routes) else None
+        extra = verdict.cost - now
+        found.append(Alternative(names[k], route, extra, tuple(broken)))
     found.sort(key=lambda other: other.extra)
     return found, max(0, len(tried) - most)
 

@@ -193,16 +193,11 @@ def explain(
     return Explanation(instance, solution, verdict, vehicle, price, fits, network)
 
 
-def prices(
-    instance: Instance, solution: Solution, customers: IntArray | None = None
-) -> FloatArray:
-    """(n, R) change of the total length if a customer moves to a route's best place.
-
-    With `customers`, of these rows only.
-    """
+def prices(instance: Instance, solution: Solution) -> FloatArray:
+    """(n, R) change of the total length if a customer moves to a route's best place."""
     n, routes = instance.num_customers, solution.routes
-    rows = np.arange(1, n + 1) if customers is None else customers
-    price = np.zeros((len(rows), len(routes)))
+    rows = np.arange(1, n + 1)
+    price = np.zeros((n, len(routes)))
     if not n:
         return price
     stops = np.concatenate([np.array([0, *route]) for route in routes])
@@ -219,7 +214,7 @@ def prices(
     )
     everyone = np.arange(n + 1)
     step = max(1, CELLS // len(stops))
-    for first in range(0, len(rows), step):
+    for first in range(0, n, step):
         some = rows[first : first + step]
         away = instance.lengths(some[:, None], everyone[None])
         back = away if instance.symmetric else instance.lengths(everyone, some[:, None])
@@ -229,7 +224,7 @@ def prices(
     owner = np.zeros(n + 1, np.int64)
     for number, route in enumerate(routes):
         owner[list(route)] = number
-    price[np.arange(len(rows)), owner[rows]] = 0.0
+    price[rows - 1, owner[rows]] = 0.0
     return price
 
 
