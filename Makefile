@@ -15,7 +15,7 @@ EVERYTHING := .[train,labels,bench,ray,serve,excel]
 # One thread per process: several run side by side, solvers must not fight.
 export OMP_NUM_THREADS := 1
 # Half of the time tests wait, for limits, for services and for kills.
-TESTS_AT_ONCE := 4
+TESTS_AT_ONCE := 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test test-browser docs tables campaign constraints
@@ -30,8 +30,9 @@ demo: .venv/core-installed ## set up and solve one bundled day with a picture
 test: .venv/all-installed ## every extra and the test tools; ruff, mypy, pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist worksteal --durations=25
+	$(BIN)/mypy & types=$$!; \
+	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist worksteal --durations=25; tests=$$?; \
+	wait $$types && exit $$tests
 
 test-browser: .venv/all-installed ## walk through the service's page in Chromium
 	@tests/browser/chromium.sh
