@@ -87,12 +87,8 @@ def _memory() -> str:
 
 def _models() -> list[str]:
     """Shipped models by name and the beginning of the hash of their manifest."""
-    import hashlib
-
-    from clusterfirst.files.verified_folder import MANIFEST
+    from clusterfirst.files.verified_folder import manifest_hash
     from clusterfirst.networks.model_folder import shipped
 
-    return [
-        f"{name}@{hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()[:8]}"
-        for name, folder in shipped().items()
-    ]
+    found = shipped().items()
+    return [f"{name}@{manifest_hash(folder)[:8]}" for name, folder in found]

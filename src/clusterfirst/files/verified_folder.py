@@ -82,6 +82,11 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     return files
 
 
+def manifest_hash(folder: Path) -> str:
+    """What a folder is known by: the SHA-256 of its manifest, which lists all files."""
+    return hashlib.sha256(read_bytes(folder / MANIFEST)).hexdigest()
+
+
 def read_listed(folder: Path, name: str, expected: Any, most: int = MAX_FILE) -> bytes:
     """Read a file that is as its manifest says, to the last byte."""
     data = read_bytes(folder / name, most)

@@ -9,17 +9,14 @@ matmul rate of that core at that moment (science notes, "Reporting rules").
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 import numpy as np
 
-from clusterfirst import __version__
 from clusterfirst.evidence.bench.rows import Key, Row, RowsFile
 from clusterfirst.evidence.bench.run import (
     Answer,
@@ -27,6 +24,7 @@ from clusterfirst.evidence.bench.run import (
     Run,
     answer,
     check_method,
+    judged,
     prepare,
 )
 from clusterfirst.evidence.bench.sets import BenchSet, Case
@@ -169,17 +167,15 @@ def weights_key(text: str, default: str | None) -> str:
     method = Method.of(text)
     if method.name != "neural":
         return ""
-    from clusterfirst.files.source import read_bytes
-    from clusterfirst.files.verified_folder import MANIFEST
+    from clusterfirst.files.verified_folder import manifest_hash
     from clusterfirst.networks.model_folder import find_model
     from clusterfirst.networks.neural import DEFAULT_MODEL
 
     name = method.weights(default) or DEFAULT_MODEL
     try:
-        manifest = read_bytes(find_model(name) / MANIFEST)
+        return f"{name}@{manifest_hash(find_model(name))[:8]}"
     except InputError:  # the run itself will say so
         return name
-    return f"{name}@{hashlib.sha256(manifest).hexdigest()[:8]}"
 
 
 Found = tuple[Case, Key, Answer | InputError | None]
@@ -304,24 +300,13 @@ def _cost(instance: Instance, found: Answer) -> float:
 
 def _row(set_name: str, case: Case, key: Key, found: Answer) -> Row:
     """Judge an answer and write it down."""
-    cost, vehicles, reason = None, None, found.reason
-    if found.routes is not None:
-        verdict = judge(case.instance, found.routes)
-        if verdict.feasible:
-            cost, vehicles = verdict.cost, len(found.routes.routes)
-        else:
-            reason = str(verdict.violations[0])
     return Row(
         set_name=set_name,
         instance=case.instance.name,
         customers=case.instance.num_customers,
         **vars(key),
-        cost=cost,
-        vehicles=vehicles,
+        **judged(case.instance, found.routes, found.reason),
         seconds=found.seconds,
         startup=found.startup,
         gflops=found.gflops,
-        reason=reason,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=__version__,
     )

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 import numpy as np
 
+from clusterfirst import __version__
 from clusterfirst.learning.experts.outside import COMMAND, is_search_free
 from clusterfirst.learning.experts.peers import answer_of_peer, is_peer, require_peer
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import ClusterfirstError, InputError, Problem
 from clusterfirst.problem.instance import Instance
-from clusterfirst.problem.solution import Solution
+from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.solver import SolveOptions, solve, warm_up
 
 POLISH = "+polish"
@@ -148,6 +151,24 @@ def answer(run: Run) -> Answer:
         reason = f"E999 {type(error).__name__}: {error}"
     seconds = time.perf_counter() - start - loading
     return Answer(routes, seconds, gflops, reason=reason)
+
+
+def judged(instance: Instance, routes: Solution | None, reason: str) -> dict[str, Any]:
+    """What is kept of every answer: the judge's figures, or why there are none."""
+    cost = vehicles = None
+    if routes is not None:
+        verdict = judge(instance, routes)
+        if verdict.feasible:
+            cost, vehicles = verdict.cost, len(routes.routes)
+        else:
+            reason = str(verdict.violations[0])
+    return {
+        "cost": cost,
+        "vehicles": vehicles,
+        "reason": reason,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": __version__,
+    }
 
 
 @cache

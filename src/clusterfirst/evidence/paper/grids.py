@@ -78,8 +78,8 @@ def build(runs: Runs, grid: Grid) -> Page:
     runs.run([row.tasks[s] for row in grid.rows for s in grid.sizes if s in row.tasks])
     page = Page(grid.name, grid.title)
     cells: list[tuple[str, ...]] = []
-    models: dict[str, None] = {}
-    references: dict[str, None] = {}
+    models: list[str] = []
+    references: list[str] = []
     results: list[Result] = []
     for row in grid.rows:
         line = list(row.labels)
@@ -93,18 +93,19 @@ def build(runs: Runs, grid: Grid) -> Page:
             page.records.append(_record(grid, row, size, result))
             if isinstance(result, Measured):
                 found = result.bench_set
-                references[f"{found.name} against {found.references or 'nothing'}"] = (
-                    None
+                references.append(
+                    f"{found.name} against {found.references or 'nothing'}"
                 )
                 if result.task.recipe.method == NEURAL:
-                    models[result.task.recipe.model] = None
+                    models.append(result.task.recipe.model)
         cells.append(tuple(line))
     sizes = tuple(f"N = {size}" for size in grid.sizes)
     page.sections = [Section((*grid.head, *sizes), cells)]
     page.notes = [HOW_TO_READ, *grid.notes, *_sources(grid.rows)]
     page.notes += conditions(runs, results)
-    page.notes += [f"sets: {'; '.join(references)}"] if references else []
-    page.notes += [runs.models.about(name) for name in models]
+    if references:
+        page.notes.append(f"sets: {'; '.join(dict.fromkeys(references))}")
+    page.notes += [runs.models.about(name) for name in dict.fromkeys(models)]
     return page
 
 

@@ -38,9 +38,7 @@ def tasks(runs: Runs) -> dict[str, Task]:
 
 def histogram(runs: Runs) -> Page:
     """Gaps, instances that beat the reference, and the share with its K."""
-    wanted = tasks(runs)
-    runs.run(list(wanted.values()))
-    results = {name: runs.result(task) for name, task in wanted.items()}
+    results = runs.results(tasks(runs))
     says = {"CVRP100": BEAT_LKH3, "city N = 200": WORST_200}
     page = Page("histogram", "How the gaps of exact decoding are spread")
     rows = []

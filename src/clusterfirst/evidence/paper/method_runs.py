@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 
 import numpy as np
 
-from clusterfirst import __version__
-from clusterfirst.evidence.bench.run import Run, answer, matmul_rate
+from clusterfirst.evidence.bench.run import Run, answer, judged, matmul_rate
 from clusterfirst.evidence.paper.variants import Weights
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
-from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.problem.solution import Solution
 from clusterfirst.solving.neural import run_network
 from clusterfirst.solving.options import DecodingSettings, NeuralSettings
 from clusterfirst.solving.solver import warm_up
@@ -156,23 +154,12 @@ def run_method(
             assignment = decoded.state.details["assignment"]
             fixed, freed = assignment.fixed, assignment.freed
             reached = float(assignment.gap) if np.isfinite(assignment.gap) else None
-    cost = vehicles = None
-    if solution is not None:
-        verdict = judge(instance, solution)
-        if verdict.feasible:
-            cost, vehicles = verdict.cost, len(solution.routes)
-        else:
-            reason = str(verdict.violations[0])
     return MethodRun(
         **vars(key),
-        cost=cost,
-        vehicles=vehicles,
+        **judged(instance, solution, reason),
         seconds=spent,
         reached=reached,
         fixed=fixed,
         freed=freed,
         gflops=rate,
-        reason=reason,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=__version__,
     )

@@ -44,8 +44,7 @@ def mip_gap(runs: Runs) -> Page:
         for size in SIZES[scale]
         for limit in LIMITS[scale]
     }
-    runs.run(list(tasks.values()))
-    results = {key: runs.result(task) for key, task in tasks.items()}
+    results = runs.results(tasks)
     page = Page("mip-gap", "Final gap against the MIP gap limit of the assignment")
     rows: list[tuple[str, ...]] = []
     for (name, size, limit), result in results.items():

@@ -49,10 +49,8 @@ class Scene:
 def pictures(runs: Runs) -> Page:
     """Draw the extremes of each histogram."""
     page = Page("pictures", "The best and the worst instances, by cause")
-    wanted = tasks(runs)
-    runs.run(list(wanted.values()))
     rows: list[tuple[str, ...]] = []
-    results = {name: runs.result(task) for name, task in wanted.items()}
+    results = runs.results(tasks(runs))
     for name, result in results.items():
         if isinstance(result, str):
             rows.append((name, "-", "-", "-", "-", result))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from clusterfirst.evidence.bench.lines import Mean
 from clusterfirst.evidence.bench.rows import LinesFile
@@ -102,6 +103,7 @@ class Measured:
 
 
 Result = Measured | str  # a string says why there is nothing
+Name = TypeVar("Name")
 
 
 @dataclass
@@ -189,6 +191,11 @@ class Runs:
                 self._run(task, self.sets.get(task.kind, task.size).cases)
         except KeyboardInterrupt:
             self.interrupted = True
+
+    def results(self, tasks: Mapping[Name, Task]) -> dict[Name, Result]:
+        """Run what is missing of the tasks; what there is of each, by its name."""
+        self.run(list(tasks.values()))
+        return {name: self.result(task) for name, task in tasks.items()}
 
     def attempt(self, work: Callable[[], None]) -> None:
         """Do other work of a table, unless and until Ctrl-C."""

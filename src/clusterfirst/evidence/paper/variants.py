@@ -7,13 +7,11 @@ the shipped models, so weights that appear later need no change here.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterfirst.files.source import read_bytes
-from clusterfirst.files.verified_folder import MANIFEST
+from clusterfirst.files.verified_folder import manifest_hash
 from clusterfirst.networks.model_folder import Model, find_model, load_model, shipped
 from clusterfirst.problem.errors import InputError, Problem
 
@@ -80,8 +78,7 @@ class Models:
         folder = self._given.get(name) or shipped().get(name)
         if folder is None:
             return None
-        digest = hashlib.sha256(read_bytes(folder / MANIFEST)).hexdigest()
-        return Weights(name, str(folder), digest[:12])
+        return Weights(name, str(folder), manifest_hash(folder)[:12])
 
     def city_model(self) -> str:
         """The best model of the city that is here; else the name to wait for."""
