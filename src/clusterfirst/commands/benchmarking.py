@@ -46,8 +46,8 @@ Cores = Annotated[
     typer.Option(
         "--cores",
         "--threads",
-        help="Cores, and threads of methods that use them; one that does not runs "
-        "as many seeds at once and its best answer counts.",
+        help="Cores of each run; a single-threaded method runs one seed on each, and "
+        "its best answer counts.",
     ),
 ]
 References = Annotated[
@@ -60,8 +60,8 @@ References = Annotated[
 Published = Annotated[
     Path | None,
     typer.Option(
-        help="Costs that somebody else measured, as rows marked so: a CSV file with "
-        "method, seconds, instance and cost."
+        help="Costs measured by others, marked as such: a CSV file with method, "
+        "seconds, instance and cost."
     ),
 ]
 EngineName = Annotated[
@@ -112,8 +112,8 @@ def bench(
 
     Prints a table (mean gap with its 95 % interval by instance, share solved,
     vehicles, seconds) and writes it with CSV, JSON and a plot into --out. A neural
-    method always brings its twins: the same decoder with Fisher-Jaikumar's costs.
-    A kill loses nothing: what has a row in --out is not run again.
+    method always runs beside its twins: the same decoder with Fisher-Jaikumar's costs.
+    A kill loses nothing: finished runs in --out are not repeated.
     """
     from clusterfirst.evidence.bench.compare import BenchOptions, with_ablation
 

@@ -44,7 +44,7 @@ def sample_a_city(
     out: CityOut,
     locations: Annotated[int, typer.Option(help="Number of locations.")] = 3000,
     layout: Annotated[str, typer.Option(help="uniform or clustered.")] = "uniform",
-    seed: options.Seed = 0,
+    seed: options.DrawSeed = 0,
     name: Name = "",
     capacity: options.Capacity = None,
     vehicles: options.Vehicles = None,

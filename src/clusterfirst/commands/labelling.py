@@ -54,7 +54,7 @@ def label(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Labels made in parallel.")] = 1,
-    seed: options.Seed = 0,
+    seed: options.DrawSeed = 0,
     first: options.First = 0,
     seeds_per_instance: Annotated[
         int,

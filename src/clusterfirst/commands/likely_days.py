@@ -28,9 +28,6 @@ Weekday = Annotated[
     str | None,
     typer.Option(help="mon, tue, wed, thu, fri, sat or sun; default: any."),
 ]
-Seed = Annotated[
-    int, typer.Option(help="Random seed; the same seed draws the same days.")
-]
 
 
 def quote(
@@ -66,7 +63,7 @@ def quote(
     ] = None,
     weekday: Weekday = None,
     capacity: options.Capacity = None,
-    seed: Seed = 0,
+    seed: options.DrawSeed = 0,
     out: Annotated[
         list[Path] | None, typer.Option(help="Also draw it, as .png or .svg.")
     ] = None,
@@ -145,7 +142,7 @@ def forecast(
     customers: Annotated[
         int | None, typer.Option(help="Orders per day; default: as on past days.")
     ] = None,
-    seed: Seed = 0,
+    seed: options.DrawSeed = 0,
     workers: Annotated[int, typer.Option(help="Planning processes.")] = 2,
     engine: options.Engine = "pool",
     out: Annotated[

@@ -22,10 +22,13 @@ Seed = Annotated[
         help="Random seed; with --iterations the same seed gives the same answer."
     ),
 ]
+DrawSeed = Annotated[
+    int, typer.Option(help="Random seed; the same seed gives the same draws.")
+]
 Method = Annotated[
     str | None,
     typer.Option(
-        help="auto (the start that measurements say is best; the default), "
+        help="auto (the default: the start that measured best), "
         "fisher-jaikumar, sweep, petal, savings or neural; or a peer: hgs, "
         "pyvrp, ortools, vroom, 'cmd:PROGRAM ...'."
     ),
@@ -113,7 +116,8 @@ Matrix = Annotated[
     ),
 ]
 Durations = Annotated[
-    Path | None, typer.Option(help="Minutes between the locations, as a matrix.")
+    Path | None,
+    typer.Option(help="Travel times between the locations in minutes, as a matrix."),
 ]
 MatrixIds = Annotated[
     Path | None,

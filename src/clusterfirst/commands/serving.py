@@ -36,11 +36,21 @@ def serve(
         ),
     ] = None,
     engine: options.Engine = "pool",
-    max_bytes: Annotated[int, typer.Option(help="Refuse larger bodies.")] = 10 << 20,
-    max_customers: Annotated[int, typer.Option(help="Refuse larger plans.")] = 20_000,
-    max_seconds: Annotated[float, typer.Option(help="Refuse longer plans.")] = 60.0,
-    max_queue: Annotated[int, typer.Option(help="Refuse more waiting plans.")] = 100,
-    keep_days: Annotated[float, typer.Option(help="Forget older plans.")] = 30.0,
+    max_bytes: Annotated[
+        int, typer.Option(help="Refuse requests with more bytes than this.")
+    ] = 10 << 20,
+    max_customers: Annotated[
+        int, typer.Option(help="Refuse plans with more customers than this.")
+    ] = 20_000,
+    max_seconds: Annotated[
+        float, typer.Option(help="Refuse plans that ask for more seconds than this.")
+    ] = 60.0,
+    max_queue: Annotated[
+        int, typer.Option(help="Refuse plans while this many are waiting.")
+    ] = 100,
+    keep_days: Annotated[
+        float, typer.Option(help="Forget plans that are older than this many days.")
+    ] = 30.0,
     basemap: Annotated[
         Path | None,
         typer.Option(

@@ -56,14 +56,15 @@ def solve(
     recentre: Annotated[
         int | None,
         typer.Option(
-            help="Of the neural method: times the seeds move to the middles of the "
-            "routes found (default 2; the paper: 0)."
+            help="Neural method: how often the seeds move to the middles of the routes "
+            "found (default 2; the paper: 0)."
         ),
     ] = None,
     new_locations: Annotated[
         str | None,
         typer.Option(
-            help="Locations a city's model does not know: refuse (default) or nearest."
+            help="What to do with locations that a city's model does not know: refuse "
+            "(default), or use the nearest."
         ),
     ] = None,
     polish: options.Polish = None,
@@ -74,7 +75,8 @@ def solve(
     fleet: Annotated[
         str | None,
         typer.Option(
-            help="kmin: as few vehicles as fit; best (default): or one or two more."
+            help="kmin: the fewest vehicles that hold the demand; best (default): try "
+            "one or two more as well."
         ),
     ] = None,
     time_limit: Annotated[

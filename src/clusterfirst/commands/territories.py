@@ -30,7 +30,7 @@ def territories(
         int, typer.Option(help="Likely days to plan, beside the past ones.")
     ] = 200,
     capacity: options.Capacity = None,
-    seed: options.Seed = 0,
+    seed: options.DrawSeed = 0,
     out: Annotated[
         list[Path] | None,
         typer.Option(
@@ -43,8 +43,8 @@ def territories(
 
     Past and likely days are planned; the areas follow which locations share a vehicle,
     are connected on the map and balanced in load. They are kept in the city's folder,
-    where `solve --city CITY --familiar` finds them. Days held back tell how much longer
-    routes are if everybody keeps to his area.
+    where `solve --city CITY --familiar` finds them. Days held back show how much longer
+    routes are if all drivers keep to their areas.
     """
     from clusterfirst.cities.areas import write_areas
     from clusterfirst.cities.territories import (

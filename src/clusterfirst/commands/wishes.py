@@ -25,7 +25,7 @@ Keep = Annotated[
 ]
 MovePrice = Annotated[
     float | None,
-    typer.Option(help="With --keep: how much length a move must save."),
+    typer.Option(help="With --keep: the distance that a move must save."),
 ]
 KeepShare = Annotated[
     float | None,
@@ -50,13 +50,13 @@ BalanceBy = Annotated[
 ]
 Within = Annotated[
     str | None,
-    typer.Option(help="With --balance: how much longer they may be (default 3%)."),
+    typer.Option(help="With --balance: how much longer routes may get (default 3%)."),
 ]
 Familiar = Annotated[
     float | None,
     typer.Option(
         help="With --city: the price of a stop outside its driver's usual area "
-        "(`territories`), in mean ways per stop."
+        "(`territories`), as a multiple of the mean leg."
     ),
 ]
 
