@@ -277,8 +277,8 @@ def test_what_cannot_be_served_is_said_before_anything_starts(
 def test_answers_leave_at_once() -> None:
     """What is accepted does not wait for acknowledgements (40 ms of every answer)."""
     with (
-        listening("127.0.0.1", 0) as ear,
-        socket.create_connection(ear.getsockname()),
-        ear.accept()[0] as accepted,
+        listening("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
     ):
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

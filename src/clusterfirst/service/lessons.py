@@ -114,7 +114,7 @@ class Lessons:
         out = self.settings.learned / lesson.city
         make_folder(out)
         self._child = child = Child(MAIN)
-        told = 0.0
+        saved = 0.0
         try:
             child.connection.send((history, lesson.hours, out))
             while True:
@@ -122,9 +122,9 @@ class Lessons:
                 if kind not in ("stage", "line"):
                     break
                 lesson = lesson.on("running", **{kind: value})
-                if kind == "stage" or time.monotonic() - told > SAVE_EVERY:
+                if kind == "stage" or time.monotonic() - saved > SAVE_EVERY:
                     self.store.set_lesson(lesson)
-                    told = time.monotonic()
+                    saved = time.monotonic()
         except (EOFError, OSError):
             kind, value = "died", None
         finally:

@@ -1,4 +1,4 @@
-"""What the service is told when it starts: where its data are, and its limits."""
+"""What the service is started with: where its data are, and its limits."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket at an address, before anything else is started."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        ear = socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         rule = f"it cannot listen there: {error.strerror}"
         got = f"{host} port {port}"
         raise InputError(Problem("E512", "--host and --port", got, rule)) from error
     # Otherwise answers wait 40 ms for the client to say that it got their heads.
-    ear.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return ear
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

@@ -187,7 +187,7 @@ def _places(
     vehicles: list[dict[str, Any]],
     jobs: list[dict[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """Matrix or coordinates, as arguments of Instance, and what routes are told in."""
+    """Matrix or coordinates, as arguments of Instance, and tables to measure by."""
     matrices = document.get("matrices")
     if matrices is not None:
         return _matrix(check, matrices, vehicles, jobs)
@@ -325,11 +325,11 @@ def _route(
         metres: FloatArray | None = legs * 1000
         cost = seconds = legs * 1000 / SPEED
     else:
-        told = {
+        legs_of = {
             name: table[stops[:-1], stops[1:]]
             for name, table in problem.matrices.items()
         }
-        cost, seconds, metres = legs, told["durations"], told.get("distances")
+        cost, seconds, metres = legs, legs_of["durations"], legs_of.get("distances")
     clock = np.concatenate([[0.0], np.cumsum(seconds)])
     jobs = [problem.jobs[row - 1] if row else None for row in stops]
     works = [int(job.get("service", 0)) if job else 0 for job in jobs]

@@ -81,7 +81,7 @@ class Search:
         self.searching = self.sending = self.stopped = False
         self.began = self.sent = 0.0
         self.best: Routes | None = None
-        self.points: list[tuple[float, float, int]] = []  # that were not told yet
+        self.points: list[tuple[float, float, int]] = []  # not reported yet
 
     def stop(self, number: int, frame: object) -> None:
         """The signal handler."""
