@@ -93,7 +93,7 @@ class Service:
         self.log.close()
         if self.process.poll() is None:
             self.process.send_signal(how)
-            assert self.process.wait(20) == 0
+            assert self.process.wait(60) == 0
 
 
 @contextmanager
