@@ -115,7 +115,8 @@ def one_core(arguments: str) -> str:
     rows = json.loads((RESULTS / "search-alone.json").read_text(encoding="utf-8"))
     at = [r for r in rows if (r["set"], f"{r['seconds']:g}") == (name, seconds)]
     ranked = sorted(at, key=lambda row: row["gap"])
-    words = ", ".join(f"{NAMES[row['method']]} {row['gap']:.2f} %" for row in ranked)
+    named = [(NAMES.get(row["method"], row["method"]), row["gap"]) for row in ranked]
+    words = ", ".join(f"{name} {gap:.2f} %" for name, gap in named)
     ours = next(row for row in ranked if row["method"] == "clusterfirst")
     return (
         f"- [The search alone]({TABLES}#the-search-alone-one-core), {seconds} s of one "
