@@ -6,11 +6,13 @@ in every round so that no seam stays; where the map is too small to be cut, seve
 on copies of the same part, of which the best goes on. With much time per customer the
 temperature falls several times, and the best routes of all that it left are chosen.
 On small maps the second fall begins with as few routes as the demand needs, where the
-first one left more: annealing opens a route easily and hardly ever closes one.
+first one left more: annealing opens a route easily and hardly ever closes one. There,
+later falls are short and begin each with a child of two of the best routes before.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +28,7 @@ from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.stages.assignment.best_fit import pack_quickly
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.annealing import anneal, make_plan
+from clusterfirst.stages.search.population import Population, split
 from clusterfirst.stages.search.regions import (
     Region,
     make_region,
@@ -67,7 +70,8 @@ def polish(
         Called with (routes, cost, seconds) from this thread.
     """
     begin = time.perf_counter()
-    schedule = Schedule.of(instance, settings, deadline)
+    breeds = instance.coords is not None
+    schedule = Schedule.of(instance, settings, deadline, breeds=breeds)
     verdict = judge(instance, Solution(routes))
     if not verdict.feasible:
         raise InputError(verdict.violations)
@@ -81,7 +85,6 @@ def polish(
         return best
     search = _Search(instance, settings, schedule)
     progress = _Progress(instance, best, begin, on_improvement)
-    ends = [best.routes]
     with ThreadPoolExecutor(settings.threads) as pool:
         for step in range(schedule.rounds):
             if schedule.used(search.done) >= 1.0:
@@ -93,12 +96,18 @@ def polish(
             current, found = search.merge(regions)
             progress.offer(found)
             if schedule.falls > 1 and schedule.ends_fall(step):
-                ends += search.ends(regions)
-                current = search.begin_fall(current, progress.best, len(ends), deadline)
-    if len(ends) > 1 and not deadline.passed():
+                search.end_fall(regions)
+                if schedule.breeds_after(step):
+                    search.breed()
+                else:
+                    current = search.begin_fall(current, progress.best, deadline)
+    if search.ends.members and not deadline.passed():
         from clusterfirst.stages.search.pool import recombine
 
-        mixed = recombine(instance, [*ends, progress.best.routes], deadline)
+        ends = [routes.lists() for _, routes in search.ends.members]
+        mixed = recombine(
+            instance, [*ends, best.routes, progress.best.routes], deadline
+        )
         progress.offer(Routes.of(mixed))
     return progress.best
 
@@ -137,6 +146,7 @@ def warm_up() -> None:
     settings = PolishSettings(iterations=1, threads=1)
     polish(square, [[1], [2], [3]], settings, Deadline.never())
     pack_quickly(square.demand_units[1:], 2, 2, Deadline.never())
+    split(square, np.arange(1, 4))
 
 
 class _Search:
@@ -155,6 +165,9 @@ class _Search:
         self.alone: Region | None = None  # of a single thread: there is nothing to cut
         self.copies = 1  # of each part
         self.packed = False  # this fall began with the fewest routes, and opens none
+        self.falls = 0  # that ended
+        self.ends = Population(instance, settings.parents, settings.seed)
+        self.children: list[Routes] = []  # this fall begins with, one for each copy
 
     def regions(self, routes: Routes, step: int) -> list[Region]:
         """Cut the routes into parts, one per thread, or copies of fewer parts."""
@@ -171,21 +184,19 @@ class _Search:
         if self.packed:
             spare = 0
         elif limit is not None:
-            spare = min(spare, limit - len(routes))
+            spare = min(spare, limit - max(map(len, self.children or [routes])))
         cut = [routes]
         if count > 1:
             assert self.plane is not None
             cut = parts(self.plane, routes, count, math.pi * GOLDEN * (step + 1))
-        seed = (self.settings.seed * self.settings.most_rounds + step) * threads
+        seed = (self.settings.seed * self.settings.most_bred + step) * threads
+        starts = self.children or [part for part in cut for _ in range(self.copies)]
+        rooms = [spare // count + (i < spare % count) for i in range(count)]
         made = [
             make_region(
-                self.data,
-                part,
-                len(part.sizes) + spare // count + (i < spare % count),
-                seed + i * self.copies + copy,
+                self.data, start, len(start) + rooms[i // self.copies], seed + i
             )
-            for i, part in enumerate(cut)
-            for copy in range(self.copies)
+            for i, start in enumerate(starts)
         ]
         if threads == 1:
             self.alone = made[0]
@@ -202,16 +213,21 @@ class _Search:
             done += chunk
         return done
 
-    def begin_fall(
-        self, current: Routes, best: Polished, falls: int, deadline: Deadline
-    ) -> Routes:
+    def end_fall(self, regions: list[Region]) -> None:
+        """Remember the last and the best routes of each copy of the map."""
+        self.falls += 1
+        for copy, best in itertools.product(range(self.copies), (False, True)):
+            mine = [region.routes(best=best) for region in regions[copy :: self.copies]]
+            self.ends.offer(together(mine))
+
+    def begin_fall(self, current: Routes, best: Polished, deadline: Deadline) -> Routes:
         """The routes of the next fall: in general those that the last one left."""
         instance, fewest = self.instance, self.instance.min_vehicles
         if self.packed:
             self.packed, self.alone = False, None
             return Routes.of(best.routes)
-        small = instance.num_customers <= self.settings.packed_up_to
-        if falls > 1 + self.copies or len(best.routes) <= fewest or not small:
+        small = instance.num_customers <= self.settings.small
+        if self.falls > 1 or len(best.routes) <= fewest or not small:
             return current
         demands, capacity = instance.demand_units[1:], instance.capacity_units
         labels = pack_quickly(demands, capacity, fewest, deadline)
@@ -220,14 +236,10 @@ class _Search:
         self.packed, self.alone = True, None
         return Routes.of([np.flatnonzero(labels == r) + 1 for r in range(fewest)])
 
-    def ends(self, regions: list[Region]) -> list[list[list[int]]]:
-        """Return the current routes of each copy of the map."""
-        return [
-            together(
-                [r.routes(best=False) for r in regions[copy :: self.copies]]
-            ).lists()
-            for copy in range(self.copies)
-        ]
+    def breed(self) -> None:
+        """Let each copy's next fall begin with a child."""
+        self.children = [self.ends.child() for _ in range(self.copies)]
+        self.packed, self.alone = False, None
 
     def merge(self, regions: list[Region]) -> tuple[Routes, Routes]:
         """Return the current and the best routes of all regions together."""

@@ -52,7 +52,13 @@ class PolishSettings:
     fall: float = 100  # iterations per customer of each
     most_falls: int = 10
     hot_again: float = 0.25
-    packed_up_to: int = 150  # customers: the second fall begins with the fewest routes
+    small: int = 150  # customers up to which falls begin with other routes:
+    first_falls: int = 3  # then a population breeds, of which the second fall
+    first_rounds: int = 5  # begins with the fewest routes; so many rounds of each
+    bred: float = 20  # iterations per customer of a child: a fall of one round
+    hot_bred: float = 0.2
+    parents: int = 25
+    most_bred: int = 1000
     pool_share: float = 0.05  # of the time, to recombine the routes they ended with
     pool_whole: int = 500  # customers up to which one program recombines all routes
     pool_region: int = 300  # customers of a region above that
@@ -76,7 +82,8 @@ class Schedule:
 
     With much time per customer the temperature falls several times, after the first
     time from a lower one: each fall begins with the routes that the last one left, and
-    a set-partitioning program recombines what all of them ended with.
+    a set-partitioning program recombines what all of them ended with. Where routes
+    are bred, three such falls are followed by many short ones, one for each child.
     """
 
     begin: float
@@ -84,32 +91,36 @@ class Schedule:
     iterations: float
     rounds: int  # parts of the budget between which routes are read and cut anew
     falls: int
+    bred: int  # rounds after these falls that are a child's fall each
     settings: PolishSettings
 
     @classmethod
     def of(
-        cls, instance: Instance, settings: PolishSettings, deadline: Deadline
+        cls,
+        instance: Instance,
+        settings: PolishSettings,
+        deadline: Deadline,
+        *,
+        breeds: bool = False,
     ) -> Schedule:
-        """Plan the search of an instance."""
+        """Plan the search of an instance; `breeds` if it can, where that pays."""
         n = max(1, instance.num_customers)
         seconds = max(deadline.left() - settings.tidy_seconds_each * n, 1e-9)
         count = math.inf if settings.iterations is None else settings.iterations
         round_seconds = settings.round_seconds + settings.round_seconds_each * n
         rounds = min(seconds / round_seconds, count / settings.chunk)
         each = min(seconds * settings.speed, count) / n
-        falls = 1
+        falls, bred = 1, 0
         if each >= settings.several_falls:
             falls = round(min(each / settings.fall, settings.most_falls))
             seconds *= 1.0 - settings.pool_share
-        per_fall = int(min(max(rounds, 1), settings.most_rounds) / falls)
-        return cls(
-            time.perf_counter(),
-            seconds,
-            count,
-            falls * max(1, per_fall),
-            falls,
-            settings,
-        )
+        per_fall = max(1, int(min(rounds, settings.most_rounds) / falls))
+        first = settings.first_falls * settings.first_rounds
+        if breeds and n <= settings.small and each > first * settings.bred:
+            falls, per_fall = settings.first_falls, settings.first_rounds
+            bred = int(min(each / settings.bred, settings.most_bred)) - first
+        whole, begin = falls * per_fall + bred, time.perf_counter()
+        return cls(begin, seconds, count, whole, falls, bred, settings)
 
     def used(self, done: int) -> float:
         """Share of the budget that is used after so many iterations."""
@@ -118,10 +129,23 @@ class Schedule:
 
     def temperature(self, used: float, *, afresh: bool = False) -> float:
         """When this share (below 1) of the budget is used; `afresh` in a hot fall."""
-        fall, part = divmod(used * self.falls, 1.0)
-        hot = self.settings.hot if fall < 1.0 or afresh else self.settings.hot_again
+        at = used * self.rounds
+        if at >= self.rounds - self.bred:
+            part, hot = at % 1.0, self.settings.hot_bred
+        else:
+            fall, part = divmod(at / self.per_fall, 1.0)
+            hot = self.settings.hot if fall < 1.0 or afresh else self.settings.hot_again
         return hot * math.exp(part * math.log(self.settings.cold / hot))
+
+    @property
+    def per_fall(self) -> int:
+        """Rounds of a fall that is not a child's."""
+        return (self.rounds - self.bred) // self.falls
 
     def ends_fall(self, step: int) -> bool:
         """Whether the temperature is at its lowest after this round."""
-        return (step + 1) % (self.rounds // self.falls) == 0
+        return self.breeds_after(step) or (step + 1) % self.per_fall == 0
+
+    def breeds_after(self, step: int) -> bool:
+        """Whether the round after this one is a child's."""
+        return self.bred > 0 and step + 1 >= self.rounds - self.bred
