@@ -12,7 +12,6 @@ later falls are short and begin each with a child of two of the best routes befo
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -214,9 +213,10 @@ class _Search:
         return done
 
     def end_fall(self, regions: list[Region]) -> None:
-        """Remember the last and the best routes of each copy of the map."""
+        """Remember what each copy of the map was left with; of a child, its best."""
         self.falls += 1
-        for copy, best in itertools.product(range(self.copies), (False, True)):
+        best = bool(self.children)
+        for copy in range(self.copies):
             mine = [region.routes(best=best) for region in regions[copy :: self.copies]]
             self.ends.offer(together(mine))
 

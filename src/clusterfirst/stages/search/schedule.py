@@ -50,7 +50,7 @@ class PolishSettings:
     # several falls of the temperature, where there is much time per customer
     several_falls: float = 250  # iterations per customer from which they pay
     fall: float = 100  # iterations per customer of each
-    most_falls: int = 10
+    most_falls: int = 30
     hot_again: float = 0.25
     small: int = 150  # customers up to which falls begin with other routes:
     first_falls: int = 3  # then a population breeds, of which the second fall
