@@ -383,6 +383,20 @@ def test_a_deaf_solver_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     release.set()
 
 
+def test_a_program_whose_time_is_up_has_no_answer() -> None:
+    """A deadline that passes just before the solve is no error."""
+    program = BinaryProgram(
+        cost=np.ones(1),
+        row_lower=np.ones(1),
+        row_upper=np.ones(1),
+        starts=np.array([0, 1]),
+        rows=np.array([0]),
+        values=np.ones(1),
+    )
+    passed = Deadline(time.perf_counter() - 1.0)
+    assert solve_binary(program, MipSettings(), passed).claim is not Claim.OPTIMAL
+
+
 def test_a_large_program_keeps_to_its_deadline() -> None:
     """A program far too hard for the time ends with the heuristic's answer."""
     problem = geometric(600, 60)

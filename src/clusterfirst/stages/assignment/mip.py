@@ -115,7 +115,7 @@ def solve_binary(
         settings = replace(settings, max_nodes=UNTIMED_NODES)
     # Untimed, this waits for the solve of another thread, which ends for one of
     # the reasons above.
-    if not _one_at_a_time.acquire(timeout=-1 if untimed else left):
+    if not _one_at_a_time.acquire(timeout=-1 if untimed else max(left, 0.0)):
         return MipAnswer()  # an abandoned solve still runs
     run = _Run(most_checks=UNTIMED_CHECKS if untimed else np.inf)
     thread = threading.Thread(
