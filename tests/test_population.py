@@ -140,19 +140,19 @@ def test_bred_answers_are_repeatable(threads: int) -> None:
 
 
 def test_schedule_of_children() -> None:
-    """Three falls, then one for each round; small maps with much time alone."""
+    """Two falls, then one for each round; small maps with much time alone."""
     settings = PolishSettings(0, 40_000)
     small, large = (sample_uniform(n, seed=7, index=0) for n in (80, 151))
     plan = Schedule.of(small, settings, NEVER, breeds=True)
-    assert (plan.falls, plan.bred) == (3, 10)
+    assert (plan.falls, plan.bred) == (2, 30)
     ends = [step for step in range(plan.rounds) if plan.ends_fall(step)]
-    assert ends == [4, 9, *range(14, plan.rounds)]
+    assert ends == [4, *range(9, plan.rounds)]
     for step in ends:
         end = (step + 1) / plan.rounds
         assert plan.temperature(end - 1e-9) == pytest.approx(settings.cold, rel=1e-4)
     last = (plan.rounds - 1) / plan.rounds + 1e-9
     assert plan.temperature(last) == pytest.approx(settings.hot_bred, rel=1e-4)
-    assert plan.breeds_after(14)
-    assert not plan.breeds_after(13)
+    assert plan.breeds_after(9)
+    assert not plan.breeds_after(8)
     assert Schedule.of(small, settings, NEVER).bred == 0
     assert Schedule.of(large, settings, NEVER, breeds=True).bred == 0

@@ -16,7 +16,6 @@ import numpy as np
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.compiled import kernel
 from clusterfirst.stages.routes import Routes
-from clusterfirst.stages.search_state import fleet_limit
 
 SAME = 1e-9  # of the cost: nearer ones count as the same routes
 
@@ -47,8 +46,8 @@ class Population:
             giant_tour(self.instance, second),
             *self.rng.integers(self.instance.num_customers, size=2).tolist(),
         )
-        child = split(self.instance, order)
-        return child if len(child) <= fleet_limit(self.instance) else first
+        child, limit = split(self.instance, order), self.instance.vehicles
+        return child if limit is None or len(child) <= limit else first
 
     def _parent(self) -> Routes:
         """The shorter of two drawn members."""

@@ -53,9 +53,9 @@ class PolishSettings:
     most_falls: int = 30
     hot_again: float = 0.25
     small: int = 150  # customers up to which falls begin with other routes:
-    first_falls: int = 3  # then a population breeds, of which the second fall
+    first_falls: int = 2  # then a population breeds, of which the second fall
     first_rounds: int = 5  # begins with the fewest routes; so many rounds of each
-    bred: float = 20  # iterations per customer of a child: a fall of one round
+    bred: float = 12.5  # iterations per customer of a child: a fall of one round
     hot_bred: float = 0.2
     parents: int = 25
     most_bred: int = 1000
@@ -83,7 +83,7 @@ class Schedule:
     With much time per customer the temperature falls several times, after the first
     time from a lower one: each fall begins with the routes that the last one left, and
     a set-partitioning program recombines what all of them ended with. Where routes
-    are bred, three such falls are followed by many short ones, one for each child.
+    are bred, two such falls are followed by many short ones, one for each child.
     """
 
     begin: float
