@@ -24,10 +24,12 @@ from clusterfirst.networks.vectors import (
     larger,
     load,
     minus,
+    ones,
     over,
     plus,
     store,
     tile,
+    times,
     times_plus,
     zeros,
 )
@@ -243,24 +245,39 @@ def _exponentials(logits: Any, count: int) -> None:
     total = zeros(LANES)
     for j in range(count):
         total = plus(total, load(logits, j * LANES, LANES))
+    share = over(ones(LANES), total)
     for j in range(count):
-        store(logits, j * LANES, LANES, over(load(logits, j * LANES, LANES), total))
+        store(logits, j * LANES, LANES, times(load(logits, j * LANES, LANES), share))
 
 
 @inner_summing
 def _mix(weights: Any, qkv: Any, seen: Any, out: Any, first: int) -> None:
-    """Sum of the values of the listed rows under the weights."""
+    """Sum of the values of the listed rows under the weights.
+
+    Several sums at a time, each of which waits for itself.
+    """
     wide = qkv.shape[1]
     D = wide // 3
-    for i in range(0, D, 2 * LANES):
-        one, two = zeros(LANES), zeros(LANES)
+    many = D - D % (4 * LANES)
+    for i in range(0, many, 4 * LANES):
+        one, two, three, four = zeros(LANES), zeros(LANES), zeros(LANES), zeros(LANES)
         for j in range(len(seen)):
             share = load(weights, j * LANES, LANES)
-            value = seen[j] * wide + 2 * D + i
-            one = times_plus(share, load(qkv, value, LANES), one)
-            two = times_plus(share, load(qkv, value + LANES, LANES), two)
+            at = seen[j] * wide + 2 * D + i
+            one = times_plus(share, load(qkv, at, LANES), one)
+            two = times_plus(share, load(qkv, at + LANES, LANES), two)
+            three = times_plus(share, load(qkv, at + 2 * LANES, LANES), three)
+            four = times_plus(share, load(qkv, at + 3 * LANES, LANES), four)
         store(out, first + i, LANES, one)
         store(out, first + i + LANES, LANES, two)
+        store(out, first + i + 2 * LANES, LANES, three)
+        store(out, first + i + 3 * LANES, LANES, four)
+    for i in range(many, D, LANES):
+        one = zeros(LANES)
+        for j in range(len(seen)):
+            share = load(weights, j * LANES, LANES)
+            one = times_plus(share, load(qkv, seen[j] * wide + 2 * D + i, LANES), one)
+        store(out, first + i, LANES, one)
 
 
 @inner_summing
@@ -271,16 +288,24 @@ def _means(weights: Any, rows: Any, place: Any, out: Any, first: int) -> None:
     next one writes again.
     """
     (_, H, P, _), count = place, len(rows)
-    for p in range(P):
-        one, two = zeros(LANES), zeros(LANES)
-        for j in range(0, count - 1, 2):
+    many = P - P % 4
+    for p in range(0, many, 4):
+        one, two, three, four = zeros(LANES), zeros(LANES), zeros(LANES), zeros(LANES)
+        for j in range(count):
+            share = load(weights, j * LANES, LANES)
+            one = times_plus(rows[j, p], share, one)
+            two = times_plus(rows[j, p + 1], share, two)
+            three = times_plus(rows[j, p + 2], share, three)
+            four = times_plus(rows[j, p + 3], share, four)
+        store(out, first + p * H, LANES, one)
+        store(out, first + (p + 1) * H, LANES, two)
+        store(out, first + (p + 2) * H, LANES, three)
+        store(out, first + (p + 3) * H, LANES, four)
+    for p in range(many, P):
+        one = zeros(LANES)
+        for j in range(count):
             one = times_plus(rows[j, p], load(weights, j * LANES, LANES), one)
-            at = (j + 1) * LANES
-            two = times_plus(rows[j + 1, p], load(weights, at, LANES), two)
-        if count % 2:
-            at = (count - 1) * LANES
-            one = times_plus(rows[count - 1, p], load(weights, at, LANES), one)
-        store(out, first + p * H, LANES, plus(one, two))
+        store(out, first + p * H, LANES, one)
 
 
 @summing

@@ -78,16 +78,23 @@ def store(_: Any, array: Any, at: Any, lanes: Any, vector: Any) -> Any:
     return types.void(array, types.int64, lanes, vector), generate
 
 
-@built
-def zeros(_: Any, lanes: Any) -> Any:
-    """Return a vector of zeros."""
+def _constant(number: float) -> Any:
+    """What makes vectors of one number."""
 
-    def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-        return ir.Constant(context.get_value_type(kind.return_type), None)
+    @built
+    def same(_: Any, lanes: Any) -> Any:
+        def generate(context: Any, builder: Any, kind: Any, given: Any) -> Any:
+            wide = context.get_value_type(kind.return_type)
+            return ir.Constant(wide, [ir.Constant(FLOAT, number)] * wide.count)
 
-    if not isinstance(lanes, types.IntegerLiteral):
-        return None
-    return VectorType(lanes.literal_value)(lanes), generate
+        if not isinstance(lanes, types.IntegerLiteral):
+            return None
+        return VectorType(lanes.literal_value)(lanes), generate
+
+    return same
+
+
+zeros, ones = _constant(0.0), _constant(1.0)
 
 
 @built
@@ -144,7 +151,8 @@ def _by_element(name: str) -> Any:
     return both
 
 
-plus, minus, over = _by_element("fadd"), _by_element("fsub"), _by_element("fdiv")
+plus, minus = _by_element("fadd"), _by_element("fsub")
+times, over = _by_element("fmul"), _by_element("fdiv")
 
 
 @built
