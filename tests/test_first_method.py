@@ -13,9 +13,11 @@ from clusterfirst.cli import main
 from clusterfirst.files import bundled_city, write_city
 from clusterfirst.networks.model_folder import save_model
 from clusterfirst.problem.instance import Instance
-from clusterfirst.problem.sampling import sample_day
+from clusterfirst.problem.sampling import sample_city, sample_day
 from clusterfirst.solving.first_method import (
+    COOLER_FROM,
     NETWORK_SECONDS,
+    NETWORK_TO,
     ONE_DECODING,
     default_time_limit,
     first_temperature,
@@ -61,6 +63,13 @@ def test_the_default_starts_from_the_network() -> None:
     assert not any("W723" in note for note in result.notes)
 
 
+def test_very_large_maps_begin_with_savings() -> None:
+    """However long the limit is: there savings with a cooler search is better."""
+    city = sample_city(NETWORK_TO + 1, layout="clustered", seed=1)
+    large = sample_day(city, NETWORK_TO + 1, seed=1, index=0)
+    assert with_method(large, SolveOptions(time_limit=600.0))[0].method == "savings"
+
+
 def test_a_method_by_name_is_that_method() -> None:
     """The rule chooses only where nobody did."""
     for name in ("fisher-jaikumar", "savings", "neural", "hgs"):
@@ -93,13 +102,17 @@ def test_what_the_network_does_not_know_is_said() -> None:
     assert any("not started from the network" in note for note in result.notes)
 
 
-def test_the_search_begins_cooler_where_the_network_is_right() -> None:
-    """Only after the network, and only where its routes are not long."""
+def test_the_search_begins_cooler_where_its_start_is_good() -> None:
+    """After the network unless routes are long, and after savings on large maps."""
     short = day(200)
     long = short.replace(capacity=float(short.demands.sum()) / 2)
     assert first_temperature(short, "neural", SETTINGS) < SETTINGS.hot
     for instance, method in ((short, "savings"), (long, "neural"), (long, "savings")):
         assert first_temperature(instance, method, SETTINGS) == SETTINGS.hot
+    city = sample_city(COOLER_FROM, layout="clustered", seed=1)
+    large = sample_day(city, COOLER_FROM, seed=1, index=0)
+    assert first_temperature(large, "savings", SETTINGS) < SETTINGS.hot
+    assert first_temperature(large, "fisher-jaikumar", SETTINGS) == SETTINGS.hot
 
 
 def test_what_a_city_has_learned_is_used(

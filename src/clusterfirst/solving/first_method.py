@@ -2,8 +2,8 @@
 
 The network's answer is worth most to the search after it, but takes longest: it is
 taken where one decoding is done in a seventh of the time, one round of savings
-otherwise. The tables that decided it are in log/ (2026-11-18): validation instances of
-200 to 5000 customers, paired.
+otherwise. The tables that decided it are in log/ (2026-11-18 and 19): validation
+instances of 100 to 5000 customers, paired.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ START_SHARE = 0.15  # of the time is the start's, if a search follows
 ONE_DECODING = 0.15  # of the time may go into one, which is worth that
 SAVINGS_SHARE = 0.6  # of the time, at most, for one round of savings
 CUT = 0.25  # of the time, when a busy core has not finished it
-NETWORK_SECONDS = 0.012, 9e-5  # of one on an idle core: at least, and per customer
-NETWORK_FROM = 30  # customers; below, any start is as good
+NETWORK_SECONDS = 0.002, 4.2e-5  # of one on an idle core: at least, and per customer
+# Customers. Below, any start is as good; above, savings is and leaves more time.
+NETWORK_FROM, NETWORK_TO = 30, 3000
+COOLER_FROM = 2000  # customers from which savings, too, is a start not to be melted
 
 
 def default_time_limit(customers: int) -> float:
@@ -41,7 +43,7 @@ def with_method(instance: Instance, options: SolveOptions) -> tuple[SolveOptions
         return replace(options, method="fisher-jaikumar"), ""
     limit = options.time_limit or default_time_limit(n)
     one = _seconds(NETWORK_SECONDS, n)
-    if one <= ONE_DECODING * limit:
+    if n <= NETWORK_TO and one <= ONE_DECODING * limit:
         why_not = _unknown(instance, options)
         if not why_not:
             chosen = replace(options, method="neural")
@@ -69,9 +71,11 @@ def first_temperature(
     instance: Instance, method: str, settings: PolishSettings
 ) -> float:
     """Of the search that begins with this method's routes."""
-    longest = settings.long_routes * instance.min_vehicles
-    if method == "neural" and instance.num_customers <= longest:
-        return settings.hot_after_network
+    n, longest = instance.num_customers, settings.long_routes * instance.min_vehicles
+    if method == "neural" and n <= longest:
+        return settings.cooler
+    if method == "savings" and n >= COOLER_FROM:
+        return settings.cooler
     return settings.hot
 
 

@@ -44,7 +44,7 @@ class PolishSettings:
     # temperatures, in mean distances to the ten nearest customers
     hot: float = 0.5
     cold: float = 0.03
-    hot_after_network: float = 0.3  # 0.5 would melt what the network built
+    cooler: float = 0.3  # after a good start, which 0.5 would melt
     long_routes: float = 40  # customers; above, the network is too often wrong for it
 
     # several falls of the temperature, where there is much time per customer
