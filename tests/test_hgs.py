@@ -16,6 +16,7 @@ from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.experts.pyvrp_expert import PYVRP
 from clusterfirst.problem.errors import InfeasibleError, InputError, NotFoundInTimeError
 from clusterfirst.problem.instance import Instance
+from clusterfirst.problem.machine import usable_cores
 from clusterfirst.problem.sampling import sample_world
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.child import guarded_call
@@ -148,6 +149,20 @@ def test_wrong_settings_are_named(options: dict[str, float]) -> None:
     """Exactly one positive budget and a C-sized seed are needed."""
     with pytest.raises(InputError, match="E423"):
         ExpertSettings(**options)  # type: ignore[arg-type]
+
+
+def test_a_busy_machine_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock runs on while others have the cores; idle ones change nothing."""
+    settings, cores = ExpertSettings(seconds=0.2), len(usable_cores())
+    waits = []
+    for load in (0.0, cores, 10 * cores):
+        monkeypatch.setattr(
+            "os.getloadavg", lambda load=load: (load, 0.0, 0.0), raising=False
+        )
+        waits.append(settings.patience(100))
+    assert waits == [32.0, 32.0, 320.0]
+    monkeypatch.delattr("os.getloadavg")
+    assert settings.patience(100) == 32.0
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from clusterfirst.problem.errors import InputError, NotFoundInTimeError, Problem
 from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.problem.machine import crowding
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.child import ChildFailedError, guarded_call
 
@@ -59,12 +60,13 @@ class ExpertSettings:
     def patience(self, customers: int) -> float:
         """Wall-clock seconds after which a solve counts as hanging.
 
-        HGS counts CPU seconds, and a busy machine has few of them in each second.
+        HGS counts CPU seconds, and a busy machine has few of them in each second: at
+        the lowest priority among twenty processes not even the child begins in 32.
         """
         if self.seconds is not None:
-            return 10 * self.seconds + 30
+            return (10 * self.seconds + 30) * crowding()
         assert self.iterations is not None
-        return 60 + self.iterations * customers * SLOWEST_ITERATION
+        return (60 + self.iterations * customers * SLOWEST_ITERATION) * crowding()
 
 
 @dataclass(frozen=True)
