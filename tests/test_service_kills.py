@@ -19,6 +19,7 @@ pytest.importorskip("fastapi")
 
 import clusterfirst
 from clusterfirst.cli import main
+from clusterfirst.problem.errors import InputError
 from clusterfirst.service.settings import listening
 from clusterfirst.service.store import FILE, MIGRATIONS, Store
 from services import Service, ended, random_day, running
@@ -49,6 +50,42 @@ def next_worker(service: Service, last: int) -> int:
         time.sleep(0.02)
     (worker,) = found
     return worker
+
+
+def test_what_cannot_be_a_database_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was a traceback of the server, and a FIFO as --basemap was waited for."""
+    (tmp_path / FILE).write_text("garbage")
+    os.mkfifo(tmp_path / "pipe.pmtiles")
+    start = ["serve", "--port", "0", "--data", str(tmp_path)]
+    assert main(start) == 2
+    assert re.fullmatch(r"clusterfirst: E731 --data: .*\n", capsys.readouterr().err)
+    assert main([*start, "--basemap", str(tmp_path / "pipe.pmtiles")]) == 2
+    assert "E104" in capsys.readouterr().err
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_a_backup_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk left an empty file and E999."""
+    store = Store(tmp_path / "data")
+    connect = sqlite3.connect
+
+    def small(*given: object, **more: object) -> sqlite3.Connection:
+        found = connect(*given, **more)
+        found.execute("PRAGMA max_page_count = 2")
+        return found
+
+    monkeypatch.setattr("clusterfirst.service.store.sqlite3.connect", small)
+    with pytest.raises(InputError, match="E732"):
+        store.backup(tmp_path / "copy.sqlite")
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    store.backup(tmp_path / "copy.sqlite")
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "copy.sqlite"}
+    store.close()
 
 
 def test_kills_lose_nothing(tmp_path: Path) -> None:

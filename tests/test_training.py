@@ -21,7 +21,7 @@ from clusterfirst.learning.labels.pool import LabelPool
 from clusterfirst.learning.training import run as training_run
 from clusterfirst.learning.training.checkpoint import load_checkpoint
 from clusterfirst.learning.training.config_files import TRAINING, config_of, read_config
-from clusterfirst.learning.training.curves import read_curve
+from clusterfirst.learning.training.curves import Curve, read_curve
 from clusterfirst.learning.training.loop import (
     Part,
     TrainConfig,
@@ -399,3 +399,11 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     """A misspelt name is answered with the names there are."""
     with pytest.raises(InputError, match="paper-standard"):
         read_config("papre")
+
+
+@pytest.mark.parametrize("text", ["step,loss\n1,x\n", "step,loss\n1\n", "step\n1\0\n"])
+def test_a_curve_of_somebody_else_is_a_sentence(tmp_path: Path, text: str) -> None:
+    """A run that goes on with a damaged curve ended in E999."""
+    (tmp_path / "curve.csv").write_text(text)
+    with pytest.raises(InputError, match=r"curve\.csv"):
+        Curve(tmp_path / "curve.csv", ("loss",))

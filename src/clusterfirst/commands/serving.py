@@ -87,6 +87,7 @@ def serve(
         read_token,
         require_guarded,
     )
+    from clusterfirst.service.store import Store
     from clusterfirst.solving.cluster import join_cluster, require_engine
 
     if backup is not None:
@@ -101,6 +102,7 @@ def serve(
         join_cluster(count)
     # Two services would each run again what the other has under way.
     with locked(data), listening(host, port) as listener:
+        Store(data).close()  # what is wrong with it is said here, in a sentence
         app = create_app(ServiceSettings(data, count, token, limits, shown, where))
         port = listener.getsockname()[1]
         at = f"[{host}]" if ":" in host else host

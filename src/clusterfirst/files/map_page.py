@@ -18,6 +18,7 @@ import numpy as np
 
 from clusterfirst.files.picture import LINE_STYLES, route_looks
 from clusterfirst.files.plan import Plan, RouteLines, StopLine, plan_of
+from clusterfirst.files.source import named, require_regular
 from clusterfirst.problem.changes import Changes
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance
@@ -32,6 +33,8 @@ VECTOR = 1
 
 def require_basemap(path: Path) -> Path:
     """Refuse what is not a PMTiles file of vector tiles; return the path."""
+    with named(path):
+        require_regular(path)
     try:
         with path.open("rb") as file:
             header = file.read(HEADER_BYTES)
@@ -106,10 +109,11 @@ def _streets(instance: Instance, path: Path) -> str:
     if not instance.degrees:
         rule = "a street map needs coordinates in degrees"
         raise InputError(Problem("E141", "--basemap", str(path), rule))
-    data = require_basemap(path).read_bytes()
-    if len(data) > MOST_STREETS:
+    size = require_basemap(path).stat().st_size
+    if size > MOST_STREETS:
         rule = f"at most {MOST_STREETS >> 20} MB fit into a page; cut it to your city"
-        raise InputError(Problem("E160", "--basemap", f"{len(data) >> 20} MB", rule))
+        raise InputError(Problem("E160", "--basemap", f"{size >> 20} MB", rule))
+    data = path.read_bytes()
     scripts = "\n".join(_script(HERE / "leaflet" / name) for name in SCRIPTS)
     text = base64.b64encode(data).decode()
     kind = 'type="application/octet-stream"'

@@ -158,6 +158,16 @@ def _read_regular(
     return data, same
 
 
+def require_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse what would be waited for: a pipe, a socket, a device."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        rule = f"cannot be read: {getattr(error, 'strerror', None) or 'no file name'}"
+        raise InputError(Problem("E102", "file", str(path), rule)) from error
+    _require_regular(mode)
+
+
 def _require_regular(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise InputError(Problem("E102", "file", "a folder", "a file is needed"))
@@ -194,7 +204,7 @@ def read_text(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> 
         got = f"a NUL byte at character {zero}"
         raise InputError(Problem("E103", "file", got, "UTF-8 text is needed"))
     if not text.strip():
-        got, rule = "only blank space", "an instance or solution is needed"
+        got, rule = "only blank space", "it must not be empty"
         raise InputError(Problem("E101", "file", got, rule))
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if Path(path).suffix.lower() != ".json" and len(text) > MAX_LINE:

@@ -86,9 +86,10 @@ class ServiceSettings:
 
 def read_token(path: Path) -> str:
     """The token in a file: its first line."""
-    from clusterfirst.files.source import read_text
+    from clusterfirst.files.source import named, read_text
 
-    token = read_text(path).splitlines()[0].strip()
+    with named(path):
+        token = read_text(path).splitlines()[0].strip()
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable():
         rule = f"at least {LEAST_TOKEN} ASCII characters are needed on its first line"
         raise InputError(Problem("E507", "--token-file", rule=rule))

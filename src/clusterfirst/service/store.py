@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -187,11 +187,18 @@ class Store:
             self._db.close()
 
     def backup(self, target: Path) -> None:
-        """Copy everything, while others write."""
-        copy = sqlite3.connect(target)
-        with self._lock, copy:
-            self._db.backup(copy)
-        copy.close()
+        """Copy everything, while others write: a whole file, or none."""
+        beside = target.with_name(f".{target.name[:40]}.{new_id()}.part")
+        try:
+            copy = sqlite3.connect(beside)
+            with self._lock, closing(copy):
+                self._db.backup(copy)
+            beside.replace(target)
+        except sqlite3.OperationalError as error:
+            rule = f"nothing was written: {error}"
+            raise InputError(Problem("E732", "--backup", str(target), rule)) from error
+        finally:
+            beside.unlink(missing_ok=True)
 
     # --- plans --------------------------------------------------------------------
 

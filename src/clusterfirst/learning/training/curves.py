@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterfirst.files.atomic import disk_problem, write_bytes
 from clusterfirst.files.picture import write_figure
-from clusterfirst.problem.errors import InputError
+from clusterfirst.files.source import named, read_text
+from clusterfirst.problem.errors import InputError, Problem
 
 if TYPE_CHECKING:  # matplotlib takes half a second to import: only when drawing
     from matplotlib.figure import Figure
@@ -27,7 +29,10 @@ class Curve:
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
         self.path, self.columns = path, ("step", *columns)
-        text = path.read_text() if path.exists() else ""
+        text = ""
+        if path.exists() and path.stat().st_size:
+            with named(path):
+                text = read_text(path)
         whole = text[: text.rfind("\n") + 1]
         if not whole:
             whole = ",".join(self.columns) + "\n"
@@ -53,9 +58,13 @@ class Curve:
 
 def read_curve(path: Path) -> Columns:
     """Columns of a curve by name."""
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        rows = [{k: float(v) for k, v in row.items()} for row in reader]
+    with named(path):
+        reader = csv.DictReader(io.StringIO(read_text(path)))
+        try:
+            rows = [{k: float(v) for k, v in row.items()} for row in reader]
+        except (ValueError, TypeError, csv.Error) as error:
+            where, rule = f"line {reader.line_num}", "not as training wrote it"
+            raise InputError(Problem("E313", where, str(error), rule)) from error
         names = reader.fieldnames or []
     return {name: [row[name] for row in rows] for name in names}
 
