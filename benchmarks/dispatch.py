@@ -194,7 +194,7 @@ def wide_day(seed: int) -> tuple[Instance, Instance, list[list[int]]]:
     Two kinds of vehicles, stops, lengths and hours by a matrix, service, priorities;
     a fifth of the orders may take any vehicle by name, a fifth may not take a spare
     one; neighbours on every third route of the start are a group, and the first stops
-    of five routes each must not meet.
+    of five routes each must not meet. A good plain answer keeps all of that too.
     """
     from clusterfirst.solving.options import run_method
     from clusterfirst.stages.search_state import SearchState
@@ -215,13 +215,18 @@ def wide_day(seed: int) -> tuple[Instance, Instance, list[list[int]]]:
         max_distance=np.array([99.0, 98.0]),
         max_duration=np.array([9999.0, 9998.0]),
     )
+    good = polish(plain, start, PolishSettings(99, 100_000, 1), Deadline.never())
+    ride = {c: k for k, route in enumerate(good.routes) for c in route}
     group, apart = [""] * (n + 1), [""] * (n + 1)
     for route in start[::3]:
-        if len(route) > 4:
-            group[route[1]] = group[route[2]] = f"g{route[1]}"
+        together = [k for k in range(len(route) - 1) if _meet(ride, route[k : k + 2])]
+        for k in together[:1]:
+            group[route[k]] = group[route[k + 1]] = f"g{route[k]}"
     for number in range(20):
-        for route in rng.choice(len(start), 5, replace=False).tolist():
-            apart[start[route][0]] = f"x{number}"
+        firsts = [start[k][0] for k in rng.choice(len(start), 5, replace=False)]
+        if len({ride[c] for c in firsts}) == len(firsts):
+            for c in firsts:
+                apart[c] = f"x{number}"
     asked = Constraints(
         fleet,
         durations=plain.distances * 60,
@@ -233,6 +238,11 @@ def wide_day(seed: int) -> tuple[Instance, Instance, list[list[int]]]:
         apart=tuple(apart),
     )
     return plain, plain.replace(constraints=asked), start
+
+
+def _meet(ride: dict[int, int], stops: list[int]) -> bool:
+    """Whether all of these ride together."""
+    return len({ride[c] for c in stops}) == 1
 
 
 def wide(rounds: int = 3, iterations: int = 100_000, turns: int = 4) -> None:

@@ -99,3 +99,16 @@ def test_costs_and_sums_hold_at_every_step(trial: int) -> None:
         assert limits.minutes[drive] == pytest.approx(verdict.minutes, abs=1e-6)
         cost = expected_cost(day, search, plan)
         assert search.region.memory.cost[0] == pytest.approx(cost, rel=1e-7)
+
+
+def test_a_group_changes_vehicle_as_a_whole() -> None:
+    """Small steps alone bring two orders that ride together to where they belong."""
+    points = np.array([[0, 0], [9, 1], [9, 2], [-9, 0], [-9, 1], [9, 3], [9, 0]]) * 1.0
+    fleet = Fleet(("a", "b"), np.array([4.0, 4.0]))
+    asked = Constraints(fleet, group=("", *"gghhii"))
+    day = Instance(np.r_[0, np.ones(6)], 1, coords=points, constraints=asked)
+    start = {0: [1, 2, 3, 4], 1: [5, 6]}
+    search = LimitedSearch(day, start, PolishSettings(ruins=0.0), Keeping())
+    search.anneal(50, 0.01)
+    rides = {frozenset(route) for route in search.routing(best=True).values()}
+    assert rides == {frozenset({1, 2, 5, 6}), frozenset({3, 4})}

@@ -33,15 +33,18 @@ def leg_minutes(data: Any, limits: Any, a: int, b: int) -> float:
     return float(limits.leg[a])
 
 
-@inner
+@inlined
 def may_ride(data: Any, limits: Any, tours: Any, c: int, r: int) -> bool:
     """Whether vehicle r may take order c, apart from the way to it."""
     if tours.load[r] + data.demands[c] > limits.capacity[r]:
         return False
     if tours.size[r] >= limits.stops[r]:
         return False
-    if limits.special[c] == 0:
-        return True
+    return bool(limits.special[c] == 0 or _may_ride(limits, c, r))
+
+
+@inlined
+def _may_ride(limits: Any, c: int, r: int) -> bool:
     if limits.allowed[limits.wish[c], r] == 0:
         return False
     g = limits.group[c]
@@ -64,12 +67,15 @@ def leave(limits: Any, c: int, r: int) -> float:
 
 
 @inlined
-def may_move(limits: Any, c: int, s: int) -> bool:
-    """Whether order c may change to vehicle s, apart from loads and ways."""
-    return bool(limits.special[c] == 0 or _may_move(limits, c, s))
+def may_move(limits: Any, c: int, s: int, together: int) -> bool:
+    """Whether order c may change to vehicle s, apart from loads and ways.
+
+    So many orders of its group, itself among them, go there together.
+    """
+    return bool(limits.special[c] == 0 or _may_move(limits, c, s, together))
 
 
-@inner
+@inlined
 def _enter(limits: Any, c: int, r: int) -> float:
     g, a = limits.group[c], limits.apart[c]
     if a >= 0:
@@ -83,7 +89,7 @@ def _enter(limits: Any, c: int, r: int) -> float:
     return -float(limits.group_worth[g]) if whole(limits, g) else 0.0
 
 
-@inner
+@inlined
 def _leave(limits: Any, c: int, r: int) -> float:
     g, a = limits.group[c], limits.apart[c]
     if a >= 0:
@@ -110,12 +116,12 @@ def away(limits: Any, c: int, r: int) -> float:
     return float(limits.move_price) if h >= 0 and h != r else 0.0
 
 
-@inner
-def _may_move(limits: Any, c: int, s: int) -> bool:
+@inlined
+def _may_move(limits: Any, c: int, s: int, together: int) -> bool:
     if limits.allowed[limits.wish[c], s] == 0:
         return False
     g, a = limits.group[c], limits.apart[c]
-    if g >= 0 and limits.group_in[g] > 1:
+    if g >= 0 and limits.group_in[g] > together:
         return False
     return not (a >= 0 and limits.apart_in[a, s] > 0)
 
@@ -150,11 +156,15 @@ def uneven(limits: Any, new: Any) -> float:
     return float(limits.even[0] * (has - limits.even[1]) ** 2)
 
 
-@inner
+@inlined
 def note_way(data: Any, limits: Any, tours: Any, r: int) -> None:
     """Write down the sums along route r, unless they stand there."""
-    if tours.noted[r] == 1:
-        return
+    if tours.noted[r] == 0:
+        _note_way(data, limits, tours, r)
+
+
+@inner
+def _note_way(data: Any, limits: Any, tours: Any, r: int) -> None:
     tours.noted[r] = 1
     depot = len(data.demands) + r
     tours.place[depot] = 0
@@ -164,26 +174,29 @@ def note_way(data: Any, limits: Any, tours: Any, r: int) -> None:
     while True:
         onward = after(tours, node)
         ahead += tours.gap[node]
-        if limits.one_way == 0 and limits.durations.shape[0] == 1:
-            clock += limits.pace * tours.gap[node]
-        else:
-            clock += leg_minutes(data, limits, node, onward)
         if limits.one_way > 0:
             back += distance(data, onward, node)
-            clock_back += minutes_between(data, limits, onward, node)
+        if limits.timed > 0:
+            if limits.one_way == 0 and limits.durations.shape[0] == 1:
+                clock += limits.pace * tours.gap[node]
+            else:
+                clock += leg_minutes(data, limits, node, onward)
+            if limits.one_way > 0:
+                clock_back += minutes_between(data, limits, onward, node)
         if onward == depot:
             break
         node = onward
         place += 1
         load += data.demands[node]
-        clock += limits.service[node]
-        clock_back += limits.service[node]
         tours.place[node] = place
         tours.upto[node] = load
         limits.ahead[node] = ahead
-        limits.clock[node] = clock
         limits.back[node] = back if limits.one_way > 0 else ahead
-        limits.clock_back[node] = clock_back if limits.one_way > 0 else clock
+        if limits.timed > 0:
+            clock += limits.service[node]
+            clock_back += limits.service[node]
+            limits.clock[node] = clock
+            limits.clock_back[node] = clock_back if limits.one_way > 0 else clock
     limits.length[r], limits.minutes[r] = ahead, clock
     limits.length_back[r] = back if limits.one_way > 0 else ahead
     limits.minutes_back[r] = clock_back if limits.one_way > 0 else clock
@@ -218,12 +231,14 @@ def measure_all(data: Any, limits: Any, tours: Any) -> None:
         tours.noted[r] = 0
 
 
-@inner
+@inlined
 def mark(limits: Any, count: int, r: int) -> int:
-    """Remember to measure route r again; return how many are remembered."""
+    """Remember that route r is about to change; return how many are remembered."""
     if limits.is_changed[r] == 0:
         limits.is_changed[r] = 1
         limits.changed[count] = r
+        limits.length_was[count] = limits.length[r]
+        limits.minutes_was[count] = limits.minutes[r]
         count += 1
     return count
 

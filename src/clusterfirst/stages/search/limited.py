@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from clusterfirst.stages.compiled import inner, kernel, random, signed
+from clusterfirst.stages.compiled import inlined, inner, kernel, random, signed
 from clusterfirst.stages.search.limit_checks import (
     away,
     enter,
@@ -38,13 +38,12 @@ from clusterfirst.stages.search.ruin_recreate import NOWHERE, ruin, sort_removed
 RECALLED = 4  # orders that a step draws from the bank, at most
 
 
-@inner
-def _extra(data: Any, limits: Any, tours: Any, c: int, a: int, best: float) -> float:
-    """What order c adds behind node a; infinite where a limit, or `best`, is broken."""
-    b, r = after(tours, a), route_of(tours, a)
-    extra = distance(data, a, c) + distance(data, c, b) - tours.gap[a]
-    if extra >= best and limits.fixed[r] >= 0.0:
-        return math.inf
+@inlined
+def _allowed(
+    data: Any, limits: Any, tours: Any, c: int, a: int, b: int, extra: float
+) -> float:
+    """What order c adds between nodes a and b for so much more length, if it may."""
+    r = route_of(tours, a)
     if limits.length[r] + extra > limits.longest[r]:
         return math.inf
     if limits.timed > 0:
@@ -65,7 +64,7 @@ def _extra(data: Any, limits: Any, tours: Any, c: int, a: int, best: float) -> f
     return float(extra + moving)
 
 
-@inner
+@inlined
 def _best_place(
     data: Any, limits: Any, tours: Any, absent: Any, rng: Any, c: int, blink: float
 ) -> tuple[int, float]:
@@ -77,23 +76,32 @@ def _best_place(
             break
         if absent[v] == 1 or not may_ride(data, limits, tours, c, route_of(tours, v)):
             continue
+        to = fro = data.near_gap[c, i]
+        if limits.one_way > 0:
+            fro = distance(data, v, c)
         for a in (v, before(tours, v)):
-            extra = _extra(data, limits, tours, c, a, best)
-            if extra < best and random(rng) >= blink:
-                best, where = extra, a
+            b = after(tours, a)
+            way = fro + distance(data, c, b) if a == v else distance(data, a, c) + to
+            extra = way - tours.gap[a]
+            if extra < best:
+                extra = _allowed(data, limits, tours, c, a, b, extra)
+                if extra < best and random(rng) >= blink:
+                    best, where = extra, a
     first = len(data.demands)
-    alone = distance(data, first, c) + distance(data, c, first) + limits.cheapest
+    alone = distance(data, first, c) + distance(data, c, first)
     seen = -1
-    for r in range(len(tours.size) if alone < best else 0):
+    for r in range(len(tours.size) if alone + limits.cheapest < best else 0):
         # Vehicles of a kind are alike, but for wishes and where an order comes from.
         if tours.size[r] > 0 or not may_ride(data, limits, tours, c, r):
             continue
         if limits.kind[r] == seen and limits.home[c] != r:
             continue
         seen = limits.kind[r]
-        extra = _extra(data, limits, tours, c, first + r, best)
+        depot = first + r
+        way = distance(data, depot, c) + distance(data, c, depot)
+        extra = _allowed(data, limits, tours, c, depot, depot, way - tours.gap[depot])
         if extra < best:
-            best, where = extra, first + r
+            best, where = extra, depot
     if where == NOWHERE:
         return _any_place(data, limits, tours, c)
     return where, best
@@ -109,10 +117,13 @@ def _any_place(data: Any, limits: Any, tours: Any, c: int) -> tuple[int, float]:
         depot = len(data.demands) + r
         node = depot
         while True:
-            extra = _extra(data, limits, tours, c, node, best)
+            b = after(tours, node)
+            extra = distance(data, node, c) + distance(data, c, b) - tours.gap[node]
             if extra < best:
-                best, where = extra, node
-            node = after(tours, node)
+                extra = _allowed(data, limits, tours, c, node, b, extra)
+                if extra < best:
+                    best, where = extra, node
+            node = b
             if node == depot:
                 break
     return where, best
@@ -120,10 +131,14 @@ def _any_place(data: Any, limits: Any, tours: Any, c: int) -> tuple[int, float]:
 
 @inner
 def _place(
-    data: Any, limits: Any, tours: Any, ruins: Any, rng: Any, total: int, blink: float
+    data: Any, limits: Any, tours: Any, ruins: Any, rng: Any, how: Any
 ) -> tuple[float, int]:
-    """Insert what is out, in order; return the change and the routes to measure."""
-    delta, count = 0.0, 0
+    """Insert what is out, in order; return the change and the routes it changed.
+
+    `how` is how many are out, how many routes changed before, and the blinks.
+    """
+    total, count, blink = how
+    delta = 0.0
     for i in range(total):
         c = ruins.order[i]
         where, extra = _best_place(data, limits, tours, ruins.absent, rng, c, blink)
@@ -133,20 +148,21 @@ def _place(
             continue
         ruins.key[i] = 1.0
         r = route_of(tours, where)
-        a, b = where, after(tours, where)
-        limits.length[r] += distance(data, a, c) + distance(data, c, b) - tours.gap[a]
+        count = mark(limits, count, r)
         if limits.timed > 0:
-            time = minutes_between(data, limits, a, c) + limits.service[c]
+            b = after(tours, where)
+            time = minutes_between(data, limits, where, c) + limits.service[c]
             time += minutes_between(data, limits, c, b)
-            limits.minutes[r] += time - leg_minutes(data, limits, a, b)
+            limits.minutes[r] += time - leg_minutes(data, limits, where, b)
+        gap = tours.gap[where]
         link(data, tours, c, where)
+        limits.length[r] += tours.gap[where] + tours.gap[c] - gap
         delta += extra + enter(limits, c, r)
         ruins.absent[c] = 0
-        count = mark(limits, count, r)
     return delta, count
 
 
-@inner
+@inlined
 def _recall(limits: Any, ruins: Any, rng: Any, out: int) -> tuple[int, float]:
     """Draw some orders from the bank; return how many are out now, and their price."""
     price = 0.0
@@ -175,7 +191,7 @@ def _take_from_bank(limits: Any, ruins: Any, at: int, out: int) -> float:
     return float(limits.worth[c])
 
 
-@inner
+@inlined
 def _undo(
     data: Any, limits: Any, tours: Any, ruins: Any, out: int, total: int, count: int
 ) -> None:
@@ -192,14 +208,17 @@ def _undo(
         ruins.absent[c] = 0
         link(data, tours, c, ruins.stood[i])
         enter(limits, c, r)
-        count = mark(limits, count, r)
     for i in range(total):
         if ruins.absent[ruins.order[i]] == 1:
             to_bank(limits, ruins.order[i])
-    _measure_changed(data, limits, tours, count)
+    for i in range(count):
+        r = limits.changed[i]
+        limits.is_changed[r] = 0
+        limits.length[r] = limits.length_was[i]
+        limits.minutes[r] = limits.minutes_was[i]
 
 
-@inner
+@inlined
 def _measure_changed(data: Any, limits: Any, tours: Any, count: int) -> None:
     for i in range(count):
         r = limits.changed[i]
@@ -207,7 +226,7 @@ def _measure_changed(data: Any, limits: Any, tours: Any, count: int) -> None:
         measure(data, limits, tours, r)
 
 
-@inner
+@inlined
 def step(
     data: Any,
     limits: Any,
@@ -221,10 +240,12 @@ def step(
     keep_best(tours, memory)
     rng = memory.rng
     out, delta = ruin(data, tours, ruins, rng, plan)
+    count = 0
     for i in range(out):
         r = ruins.home[i]
         delta += leave(limits, ruins.taken[i], r) - away(limits, ruins.taken[i], r)
         if i == 0 or ruins.home[i - 1] != r:
+            count = mark(limits, count, r)
             measure(data, limits, tours, r)
             if tours.size[r] == 0:
                 delta -= limits.fixed[r]
@@ -232,7 +253,8 @@ def step(
     delta -= price
     sort_removed(data, ruins, rng, total)
     allowed = -temperature * math.log(1.0 - random(rng))
-    change, count = _place(data, limits, tours, ruins, rng, total, plan.blink)
+    how = (total, count, plan.blink)
+    change, count = _place(data, limits, tours, ruins, rng, how)
     if delta + change >= allowed:
         _undo(data, limits, tours, ruins, out, total, count)
         return
@@ -276,7 +298,7 @@ def construct(data: Any, limits: Any, state: Any) -> None:
     for i in range(total):
         ruins.order[i] = limits.bank[i]
         ruins.absent[limits.bank[i]] = 1
-    _, count = _place(data, limits, tours, ruins, memory.rng, total, 0.0)
+    _, count = _place(data, limits, tours, ruins, memory.rng, (total, 0, 0.0))
     _measure_changed(data, limits, tours, count)
     cost = 0.0
     for i in range(total):

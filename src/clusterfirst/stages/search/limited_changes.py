@@ -17,7 +17,7 @@ from clusterfirst.stages.search.limit_checks import (
 from clusterfirst.stages.search.linked import accept, after, route_of
 
 
-@inner
+@inlined
 def settle(
     limits: Any, state: Any, change: Any, pair: Any, new_r: Any, new_s: Any
 ) -> bool:
@@ -61,12 +61,22 @@ def priced_up_to(limits: Any, allowed: float) -> float:
 @inner
 def all_may(limits: Any, tours: Any, node: int, stop: int, s: int) -> bool:
     """Whether vehicle s may take every order from a node up to before another."""
-    r = route_of(tours, node)
+    r, first = route_of(tours, node), node
     while r != s and node != stop:
-        if not may_move(limits, node, s):
+        if not may_move(limits, node, s, _fellows(limits, tours, first, stop, node)):
             return False
         node = after(tours, node)
     return True
+
+
+@inlined
+def _fellows(limits: Any, tours: Any, first: int, stop: int, c: int) -> int:
+    """How many of the group of c are between two nodes, c among them."""
+    g, count = limits.group[c], 0
+    while g >= 0 and first != stop:
+        count += limits.group[first] == g
+        first = after(tours, first)
+    return count
 
 
 @inner

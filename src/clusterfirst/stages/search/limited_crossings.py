@@ -235,7 +235,7 @@ def _exchange_tails(
         _trade_routes(data, tours, r, s)
 
 
-@inner
+@inlined
 def _crossed(
     data: Any, limits: Any, tours: Any, u: int, v: int
 ) -> tuple[tuple[int, int, float, float], tuple[int, int, float, float]]:

@@ -38,7 +38,7 @@ from clusterfirst.stages.search.linked import (
 from clusterfirst.stages.search.moves import leaving
 
 
-@inner
+@inlined
 def _string_sums(
     data: Any, limits: Any, tours: Any, first: int, last: int
 ) -> tuple[float, float, float, float]:
@@ -228,7 +228,9 @@ def _trade_places(
     new = (load, size, length + here + there, time + here_time + there_time)
     other = new
     if r != s:
-        if limits.picky > 0 and not (may_move(limits, u, s) and may_move(limits, x, r)):
+        if limits.picky > 0 and not (
+            may_move(limits, u, s, 1) and may_move(limits, x, r, 1)
+        ):
             return False
         stop = limits.service[u] - limits.service[x]
         new = (load - shift, size, length + here, time + here_time - stop)
@@ -261,11 +263,11 @@ def exchange(
     here, there = leaving(data, tours, u), leaving(data, tours, v)
     if here + there >= limit:
         return
-    at_u, more = _place_without(data, limits, state, u, v)
+    at_u, more = _place_without(data, tours, state[2], limits.one_way, u, v)
     there += more
     if here + there >= limit:
         return
-    at_v, more = _place_without(data, limits, state, v, u)
+    at_v, more = _place_without(data, tours, state[2], limits.one_way, v, u)
     here += more
     if here + there >= limit:
         return
@@ -298,10 +300,9 @@ def _minutes_without(
 
 @inner
 def _place_without(
-    data: Any, limits: Any, state: Any, u: int, v: int
+    data: Any, tours: Any, ruins: Any, one_way: int, u: int, v: int
 ) -> tuple[int, float]:
     """The best place of u in the route of v when v has left: behind whom, and cost."""
-    tours, _, ruins = state
     where, b = before(tours, v), after(tours, v)
     best = distance(data, where, u) + distance(data, u, b)
     best -= distance(data, where, b)
@@ -313,7 +314,7 @@ def _place_without(
         if route_of(tours, w) != s or w == v or ruins.absent[w] == 1:
             continue
         to = fro = data.near_gap[u, i]
-        if limits.one_way > 0:
+        if one_way > 0:
             fro = distance(data, w, u)
         a, b = before(tours, w), after(tours, w)
         if a != v:

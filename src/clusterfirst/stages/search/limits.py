@@ -50,7 +50,9 @@ class Limits(NamedTuple):
     apart_in: npt.NDArray[np.int32]  # (A, V)
     bank: IntArray  # (n + 1,) orders on no vehicle
     banked: IntArray  # (1,) how many
-    changed: IntArray  # (V,) routes to measure again
+    changed: IntArray  # (V,) routes that the step at hand changes
+    length_was: FloatArray  # (V,) of each of them before the step
+    minutes_was: FloatArray  # (V,)
     is_changed: IntArray  # (V,) 0 or 1
     # what is asked at all: a search passes over the rest
     timed: int
@@ -133,6 +135,8 @@ def limits_of(
         bank=np.concatenate([np.arange(1, n + 1), [0]]),
         banked=np.array([n]),
         changed=np.zeros(size, dtype=np.int64),
+        length_was=np.zeros(size),
+        minutes_was=np.zeros(size),
         is_changed=np.zeros(size, dtype=np.int64),
         timed=int(timed),
         mixed=int(picky or kept or len(np.unique(kinds)) > 1),
