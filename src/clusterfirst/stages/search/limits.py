@@ -135,8 +135,6 @@ def limits_of(
         bank=np.concatenate([np.arange(1, n + 1), [0]]),
         banked=np.array([n]),
         changed=np.zeros(size, dtype=np.int64),
-        length_was=np.zeros(size),
-        minutes_was=np.zeros(size),
         is_changed=np.zeros(size, dtype=np.int64),
         timed=int(timed),
         mixed=int(picky or kept or len(np.unique(kinds)) > 1),
@@ -217,6 +215,8 @@ def _asked(
         clock=np.zeros(nodes),
         clock_back=np.zeros(nodes),
         length_back=np.zeros(size),
+        length_was=np.zeros(size),
+        minutes_was=np.zeros(size),
         minutes_back=np.zeros(size),
     )
 
