@@ -36,10 +36,11 @@ LIMIT = (
     "s, so that differences of 0.1 on these sets are none, and on drawn maps neither "
     "fewer, more nor longer falls of the temperature nor a population above 150 "
     "customers changed that beyond chance. At N = 100 HGS is ahead from 0.3 s on, on "
-    "drawn maps by single ones that end 0.3 to 2 % above it; why was not found "
-    "(log/2026-11-19-can-small-maps-be-bred.md). At 0.1 s and N = 1000 one decoding "
-    "of the network takes most of the time. Why routes of more than 20 customers on "
-    "XL are still a little longer than SAVANT's is not known."
+    "XML100 and city-100 (level on CVRP100), on drawn maps by single ones that end "
+    "0.3 to 2 % above it; why was not found (log/2026-11-19-can-small-maps-be- "
+    "bred.md). At 0.1 s and N = 1000 one decoding of the network takes most of the "
+    "time. Why routes of more than 20 customers on XL are still a little longer than "
+    "SAVANT's is not known."
 )
 
 
