@@ -8,11 +8,13 @@ full disk or a power failure is thrown away.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba.core.caching import IndexDataCacheFile
 
+PACKAGE = Path(__file__).parents[1]
 KERNELS: list[Any] = []  # of numba, all that were imported
 
 
@@ -37,7 +39,11 @@ def enable_cache(dispatcher: Any) -> None:
         dispatcher.enable_caching()
     except RuntimeError:  # nowhere to write: compiled in each process
         return
-    dispatcher._cache._cache_file.__class__ = CacheIndex  # noqa: SLF001
+    file = dispatcher._cache._cache_file  # noqa: SLF001
+    file.__class__ = CacheIndex
+    # numba looks at the kernel's own file only, but its code holds what it calls and
+    # the constants of other files: changed ones would go on as they were.
+    file._source_stamp = (file._source_stamp, _beside(dispatcher.py_func))  # noqa: SLF001
     save = dispatcher._cache.save_overload  # noqa: SLF001  # numba has no other way
 
     def save_if_possible(*given: Any) -> None:
@@ -45,6 +51,23 @@ def enable_cache(dispatcher: Any) -> None:
             save(*given)
 
     dispatcher._cache.save_overload = save_if_possible  # noqa: SLF001
+
+
+def _beside(function: Any) -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of all sources that may be compiled into a kernel."""
+    own = Path(function.__code__.co_filename).parent
+    below = next((p for p in (own, *own.parents) if p.parent == PACKAGE), own)
+    return _stamps(below) + _stamps(PACKAGE / "stages", "compiled.py")
+
+
+@cache
+def _stamps(folder: Path, pattern: str = "*.py") -> tuple[tuple[str, int, int], ...]:
+    found = []
+    for path in sorted(folder.rglob(pattern)):
+        with suppress(OSError):  # an editor is writing it
+            facts = path.stat()
+            found.append((path.name, facts.st_mtime_ns, facts.st_size))
+    return tuple(found)
 
 
 def kernels_left(modules: tuple[str, ...]) -> int:
