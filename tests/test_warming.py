@@ -139,7 +139,12 @@ def test_a_cache_that_cannot_be_written_is_no_error() -> None:
     class Index:
         """Stands for numba's, whose class is changed."""
 
+        def __init__(self) -> None:
+            self._source_stamp = (0.0, 0)
+
     class Full:
+        py_func = staticmethod(test_a_cache_that_cannot_be_written_is_no_error)
+
         class _cache:
             _cache_file = Index()
 
