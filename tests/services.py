@@ -93,7 +93,8 @@ class Service:
         self.log.close()
         if self.process.poll() is None:
             self.process.send_signal(how)
-            assert self.process.wait(60) == 0
+            code = self.process.wait(60)
+            assert code == 0, f"{code}: {self.data.with_suffix('.log').read_text()}"
 
 
 @contextmanager

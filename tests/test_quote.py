@@ -189,7 +189,7 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     assert document["end_of_day"]["p10"] <= document["end_of_day"]["p90"]
     more = document["end_of_day"]["vehicles"]
     assert more["p10"] <= more["p50"] <= more["p90"]
-    assert 0 <= more["mean"] <= 1
+    assert -1 <= more["mean"] <= 1  # plans of likely days are not the best ones
     assert more["standard_error"] >= 0
     for wrong in (
         [],

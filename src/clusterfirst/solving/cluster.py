@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -196,11 +198,14 @@ def _ray(workers: int) -> Any:
             # Ray's default of 15 starves the workers on a machine with other work.
             "_system_config": {"worker_niceness": 0},
         }
+    polite = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     except (ConnectionError, ValueError, RuntimeError) as error:
         rule = "no cluster answers at RAY_ADDRESS" if address else _reason(error)
         raise InputError(Problem("E421", "engine", address or "ray", rule)) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, polite)  # Ray's own exits as if something broke
     return ray
 
 
