@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from clusterfirst.networks.model_folder import save_model
+from clusterfirst.problem.clock import is_compiling
 from clusterfirst.solving.warming import PARTS, needed, warm_up
 from clusterfirst.stages import kernel_cache
 from clusterfirst.stages.compiled import kernel
@@ -21,6 +22,7 @@ from networks import PSI, small_model
 
 WARM = """
 import sys
+from clusterfirst.problem.clock import is_compiling
 from clusterfirst.solving.warming import PARTS, needed, warm_up
 from clusterfirst.stages.kernel_cache import KERNELS, calls_left
 method, polish = sys.argv[1], sys.argv[2] == "True"
@@ -210,3 +212,13 @@ def test_what_is_compiled_at_home_is_compiled_by_one(tmp_path: Path) -> None:
     said = [process.communicate(timeout=120)[0].split() for process in both]
     first, second = sorted((float(s[1]), float(s[3])) for s in said)
     assert first[1] <= second[0]
+
+
+def test_a_signal_in_a_callback_of_llvm_is_seen() -> None:
+    """What LLVM calls prints an exception and goes on: there it must end at once."""
+    words = "def called(): return sys._getframe()"
+    for module, seen in (("llvmlite.binding.executionengine", True), ("ours", False)):
+        room: dict[str, Any] = {"sys": sys, "__name__": module}
+        exec(words, room)
+        assert is_compiling(room["called"]()) is seen
+    assert not is_compiling(None)

@@ -51,7 +51,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     numba compiles through callbacks of C, which print an exception and go on. No
     answer and no file of ours is open while it does.
     """
-    if is_compiling():
+    if is_compiling(frame):
         os.write(2, b"clusterfirst: interrupted\n")
         os._exit(INTERRUPTED)
     signal.default_int_handler(number, frame)

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from dataclasses import dataclass
+from types import FrameType
 
 
 class TimeUpError(Exception):
@@ -51,10 +52,17 @@ class Deadline:
 NEVER = Deadline.never()
 
 
-def is_compiling() -> bool:
-    """Whether this thread is inside of numba, whose callbacks swallow exceptions.
+def is_compiling(frame: FrameType | None) -> bool:
+    """Whether a frame is inside of numba, whose callbacks swallow exceptions.
 
-    Importing this imports no numba.
+    Its lock is held while it compiles, not while it loads what is compiled already:
+    there the frame is one of LLVM's. Importing this imports no numba.
     """
     locks = sys.modules.get("numba.core.compiler_lock")
-    return locks is not None and bool(locks.global_compiler_lock.is_locked())
+    if locks is not None and locks.global_compiler_lock.is_locked():
+        return True
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("llvmlite."):
+            return True
+        frame = frame.f_back
+    return False

@@ -343,7 +343,7 @@ def _signals(trainer: Trainer) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         trainer.stop = True
         signal.signal(number, before[number])
-        if trainer.step == first and is_compiling() and callable(before[number]):
+        if trainer.step == first and is_compiling(frame) and callable(before[number]):
             before[number](number, frame)
         if trainer.learning:
             raise StepAbandoned
