@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from statistics import correlation, median
+from statistics import correlation, median, stdev
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +37,7 @@ SETS = (
     "leuven1",
 )
 PAPER = "Neural CFRS"
+PARTS = ("free", "polished")  # of what a learned city is measured in
 # As README.md calls them; of our methods the one with the general model.
 NAMES = {
     "neural:general+polish": "**clusterfirst**",
@@ -389,6 +390,19 @@ def familiar_curve(_: str) -> str:
     return "\n".join([*lines, "", f"{days} days, {_when(table)}."])
 
 
+def learned_city(_: str) -> str:
+    """Models on days held back, without search and after a short polish."""
+    table = _stored("city", "learned")
+    lines = ["| model | without search % | after a polish of 0.06 CPU s % |"]
+    lines.append("|---|---:|---:|")
+    for model in table["models"]:
+        cells = [f"{_mean(model[k]):.1%} ± {_half(model[k]):.1%}" for k in PARTS]
+        lines.append(f"| {model['model']} | {' | '.join(cells)} |")
+    days = len(table["models"][0]["days"])
+    note = f"{days} days held back, above HGS of {table['hgs_seconds']:g} s a day"
+    return "\n".join([*lines, "", f"{note}, {_when(table)}."])
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "gaps": gaps_of_model,
     "search": with_search,
@@ -403,6 +417,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "warm": warm_starts,
     "quotes": blind_quotes,
     "familiar": familiar_curve,
+    "learned": learned_city,
 }
 
 
@@ -420,6 +435,11 @@ def _line(table: dict[str, Any], method: str) -> dict[str, Any] | None:
 def _when(table: dict[str, Any]) -> str:
     """Day and commit of a measurement: the code may have changed since."""
     return f"{table['date'][:10]}, {table['commit'].rstrip('+')}"
+
+
+def _half(values: list[float]) -> float:
+    """Two standard errors."""
+    return 2 * stdev(values) / len(values) ** 0.5
 
 
 def _mean(values: list[float]) -> float:
