@@ -6,7 +6,10 @@ import math
 import sys
 import time
 from dataclasses import dataclass
+from traceback import walk_stack
 from types import FrameType
+
+LLVM = "llvmlite."  # numba's compiler
 
 
 class TimeUpError(Exception):
@@ -61,8 +64,5 @@ def is_compiling(frame: FrameType | None) -> bool:
     locks = sys.modules.get("numba.core.compiler_lock")
     if locks is not None and locks.global_compiler_lock.is_locked():
         return True
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("llvmlite."):
-            return True
-        frame = frame.f_back
-    return False
+    callers = () if frame is None else walk_stack(frame)
+    return any(f.f_globals.get("__name__", "").startswith(LLVM) for f, _ in callers)
