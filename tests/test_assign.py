@@ -383,8 +383,8 @@ def test_a_deaf_solver_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     release.set()
 
 
-def test_a_program_whose_time_is_up_has_no_answer() -> None:
-    """A deadline that passes just before the solve is no error."""
+def test_a_program_whose_time_is_up_is_no_error() -> None:
+    """A deadline that passes just before the solve: no answer, or a very quick one."""
     program = BinaryProgram(
         cost=np.ones(1),
         row_lower=np.ones(1),
@@ -394,7 +394,8 @@ def test_a_program_whose_time_is_up_has_no_answer() -> None:
         values=np.ones(1),
     )
     passed = Deadline(time.perf_counter() - 1.0)
-    assert solve_binary(program, MipSettings(), passed).claim is not Claim.OPTIMAL
+    answer = solve_binary(program, MipSettings(), passed)
+    assert answer.claim is not Claim.OPTIMAL or answer.point == [True]
 
 
 def test_a_large_program_keeps_to_its_deadline() -> None:
