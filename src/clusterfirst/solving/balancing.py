@@ -75,6 +75,7 @@ def balanced(
     even = np.zeros(2)
     timed = int(search.limits.timed or code == 4)
     search.limits = search.limits._replace(balance=code, even=even, timed=timed)
+    search.plan = search.plan._replace(ruins=0.0)
     search.measure()
     seen = _Seen(search, code)
     allowed = seen.length() * (1 + asked.within) * (1 + 1e-12)

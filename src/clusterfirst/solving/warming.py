@@ -41,6 +41,7 @@ from clusterfirst.stages.tours.routing import QUICK, TourSettings, improve
 Progress = Callable[[int, int], None]  # kernels left, and how many there were
 POLL = 0.2  # seconds between two looks at the cache
 FEW = 2  # kernels that are not worth a process
+LIMITS = "clusterfirst.stages.search.limit"  # modules that no plain day compiles
 
 
 @dataclass(frozen=True)
@@ -174,14 +175,15 @@ def _compile_elsewhere(
     if not waiting or not sys.executable:
         return
     modules = tuple(module for name in parts for module in PARTS[name].modules)
-    total = kernels_left(modules)
+    but = () if "limited" in parts else (LIMITS,)
+    total = kernels_left(modules, but)
     running: list[subprocess.Popen[bytes]] = []
     try:
         while waiting or running:
             while waiting and len(running) < (os.cpu_count() or 1):
                 running.append(_start(waiting.pop(0), model))
             if on_progress is not None:
-                on_progress(kernels_left(modules), total)
+                on_progress(kernels_left(modules, but), total)
             time.sleep(POLL)
             running = [each for each in running if each.poll() is None]
     finally:

@@ -17,9 +17,8 @@ from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.stages.classical.savings import (
     PAIRS,
-    join,
+    merge,
     near_pairs,
-    root_of,
     routes_of,
 )
 from clusterfirst.stages.compiled import kernel
@@ -39,7 +38,6 @@ class Kinds(NamedTuple):
 class Sums(NamedTuple):
     """Of the route that each order is on, by its root."""
 
-    load: IntArray
     stops: IntArray
     length: FloatArray
     minutes: FloatArray
@@ -86,14 +84,14 @@ def limited_savings(day: Instance, there_and_back: Instance, kinds: Kinds) -> Ro
     minutes, saved = _minutes(day, asked, pairs)
     classes = asked.wishes[0] if len(asked.wishes[0]) else np.zeros(n + 1, np.int64)
     sums = Sums(
-        day.demand_units.copy(),
         np.ones(n + 1, dtype=np.int64),
         2 * out,
         minutes,
         classes.copy(),
     )
     ends = (rows.copy(), *np.zeros((2, n + 1), dtype=np.int64))
-    _merge(pairs, gain, saved, sums, kinds, ends)
+    load, most = day.demand_units.copy(), int(kinds.capacity.max(initial=0))
+    _merge_within(pairs, load, most, ends, (gain, saved, sums, kinds))
     return routes_of(ends[1], ends[2])
 
 
@@ -111,31 +109,6 @@ def _minutes(
 
 
 @kernel
-def _merge(pairs: Any, gain: Any, saved: Any, sums: Any, kinds: Any, ends: Any) -> None:
+def _merge_within(pairs: Any, load: Any, most: int, ways: Any, limits: Any) -> None:
     """Neighbours of each customer (0: the depot) after all merges that may be."""
-    root, left, right = ends
-    for p in range(len(pairs)):
-        a, b = pairs[p, 0], pairs[p, 1]
-        if (left[a] and right[a]) or (left[b] and right[b]):
-            continue
-        x, y = root_of(root, a), root_of(root, b)
-        wish = max(sums.wish[x], sums.wish[y])
-        if x == y or min(sums.wish[x], sums.wish[y]) not in (0, wish):
-            continue
-        load = sums.load[x] + sums.load[y]
-        stops = sums.stops[x] + sums.stops[y]
-        length = sums.length[x] + sums.length[y] - gain[p]
-        minutes = sums.minutes[x] + sums.minutes[y] - saved[p]
-        some = False
-        for k in range(len(kinds.capacity)):
-            fits = load <= kinds.capacity[k] and stops <= kinds.stops[k]
-            fits = fits and length <= kinds.longest[k] and minutes <= kinds.slowest[k]
-            if fits and kinds.allowed[wish, k]:
-                some = True
-                break
-        if not some:
-            continue
-        root[y] = x
-        sums.load[x], sums.stops[x] = load, stops
-        sums.length[x], sums.minutes[x], sums.wish[x] = length, minutes, wish
-        join(left, right, a, b)
+    merge(pairs, load, most, ways, limits)

@@ -72,7 +72,7 @@ def _merged(instance: Instance, pairs: IntArray) -> Routes:
     load = instance.demand_units.copy()
     left, right = np.zeros((2, len(load)), dtype=np.int64)
     ways = (np.arange(len(load)), left, right)
-    _merge(pairs, load, instance.capacity_units, ways)
+    _merge_within(pairs, load, instance.capacity_units, ways)
     return routes_of(left, right)
 
 
@@ -128,23 +128,55 @@ def _read(left: Any, right: Any, stops: Any, starts: Any) -> int:
 
 
 @kernel
-def _merge(pairs: Any, load: Any, capacity: int, ways: Any) -> None:
+def _merge_within(pairs: Any, load: Any, capacity: int, ways: Any) -> None:
     """Neighbours of each customer (0: the depot) after all merges that fit."""
+    merge(pairs, load, capacity, ways, None)
+
+
+@inlined
+def merge(pairs: Any, load: Any, capacity: int, ways: Any, limits: Any) -> None:
+    """The same within one capacity, or (not None) within the limits of vehicles."""
     root, left, right = ways
     for p in range(len(pairs)):
         a, b = pairs[p, 0], pairs[p, 1]
         if (left[a] and right[a]) or (left[b] and right[b]):
             continue
-        x, y = root_of(root, a), root_of(root, b)
+        x, y = _root_of(root, a), _root_of(root, b)
         if x == y or load[x] + load[y] > capacity:
+            continue
+        if limits is not None and not _may_merge(load, limits, p, x, y):
             continue
         root[y] = x
         load[x] += load[y]
-        join(left, right, a, b)
+        _join(left, right, a, b)
 
 
 @inlined
-def root_of(root: Any, customer: int) -> int:
+def _may_merge(load: Any, limits: Any, p: int, x: int, y: int) -> bool:
+    """Whether some kind of vehicle may drive routes x and y as one; if so, it is noted.
+
+    What pair p saves in length and minutes is taken off; x stands for the new route.
+    """
+    gain, saved, sums, kinds = limits
+    wish = max(sums.wish[x], sums.wish[y])
+    if min(sums.wish[x], sums.wish[y]) not in (0, wish):
+        return False
+    both = load[x] + load[y]
+    stops = sums.stops[x] + sums.stops[y]
+    length = sums.length[x] + sums.length[y] - gain[p]
+    minutes = sums.minutes[x] + sums.minutes[y] - saved[p]
+    for k in range(len(kinds.capacity)):
+        fits = both <= kinds.capacity[k] and stops <= kinds.stops[k]
+        fits = fits and length <= kinds.longest[k] and minutes <= kinds.slowest[k]
+        if fits and kinds.allowed[wish, k]:
+            sums.stops[x], sums.length[x], sums.minutes[x] = stops, length, minutes
+            sums.wish[x] = wish
+            return True
+    return False
+
+
+@inlined
+def _root_of(root: Any, customer: int) -> int:
     """The customer that stands for a route; ways there get shorter."""
     while root[customer] != customer:
         root[customer] = root[root[customer]]
@@ -153,7 +185,7 @@ def root_of(root: Any, customer: int) -> int:
 
 
 @inlined
-def join(left: Any, right: Any, a: int, b: int) -> None:
+def _join(left: Any, right: Any, a: int, b: int) -> None:
     """Make the ends of two routes neighbours."""
     if left[a]:
         right[a] = b

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.problem.instance import FloatArray
-from clusterfirst.stages.compiled import kernel, random
+from clusterfirst.stages.compiled import inlined, kernel, random
 from clusterfirst.stages.search.linked import keep_best
 from clusterfirst.stages.search.moves import (
     CROSS,
@@ -68,17 +68,24 @@ def make_plan(settings: PolishSettings, region: Region) -> Plan:
     )
 
 
+@inlined
+def run(
+    data: Any, limits: Any, state: Any, plan: Any, iterations: int, temperature: float
+) -> None:
+    """Run so many iterations at one temperature, with limits or (None) without."""
+    for _ in range(iterations):
+        for _ in range(plan.moves):
+            random_move(data, limits, state, plan, temperature)
+        rest = plan.ruins
+        while rest > 0.0 and (rest >= 1.0 or random(state[1].rng) < rest):
+            ruin_and_recreate(data, limits, state, plan, temperature)
+            rest -= 1.0
+    keep_best(state[0], state[1])
+
+
 @kernel
 def anneal(
     data: Any, state: Any, plan: Any, iterations: int, temperature: float
 ) -> None:
-    """Run so many iterations at one temperature."""
-    tours, memory, ruins = state
-    for _ in range(iterations):
-        for _ in range(plan.moves):
-            random_move(data, tours, memory, plan, temperature)
-        rest = plan.ruins
-        while rest > 0.0 and (rest >= 1.0 or random(memory.rng) < rest):
-            ruin_and_recreate(data, tours, memory, ruins, plan, temperature)
-            rest -= 1.0
-    keep_best(tours, memory)
+    """Run so many iterations of a plain day at one temperature."""
+    run(data, None, state, plan, iterations, temperature)

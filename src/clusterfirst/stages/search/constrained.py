@@ -14,8 +14,7 @@ from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.annealing import Plan, make_plan
-from clusterfirst.stages.search.limit_checks import measure_all
-from clusterfirst.stages.search.limited import anneal_limited, construct
+from clusterfirst.stages.search.limited import anneal_limited, construct, measure_all
 from clusterfirst.stages.search.limits import Limits, limits_of
 from clusterfirst.stages.search.linked import MATRIX, Data, link_routes, memory_for
 from clusterfirst.stages.search.regions import Region, whole_data
@@ -194,7 +193,9 @@ def warm_up() -> Instance:
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     asked = Constraints(Fleet.of_one_kind(2.0, 3))
     square = Instance(np.array([0, 1, 1, 1]), 2, coords=corners, constraints=asked)
-    search_limited(square, {}, PolishSettings(iterations=1), Deadline.never())
+    settings = PolishSettings(iterations=1)
+    search_limited(square, {}, settings, Deadline.never())
+    LimitedSearch(square, {}, settings, Keeping()).measure()
     return square
 
 

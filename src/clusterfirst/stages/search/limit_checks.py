@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterfirst.stages.compiled import inlined, inner, kernel
+from clusterfirst.stages.compiled import inlined, inner
 from clusterfirst.stages.search.linked import after, distance
 
 
@@ -221,30 +221,3 @@ def measure(data: Any, limits: Any, tours: Any, r: int) -> None:
         minutes += limits.pace * length
     limits.length[r] = length
     limits.minutes[r] = minutes
-
-
-@kernel
-def measure_all(data: Any, limits: Any, tours: Any) -> None:
-    """Walk along every route; what was noted along them is forgotten."""
-    for r in range(len(tours.size)):
-        measure(data, limits, tours, r)
-        tours.noted[r] = 0
-
-
-@inlined
-def mark(limits: Any, count: int, r: int) -> int:
-    """Remember that route r is about to change; return how many are remembered."""
-    if limits.is_changed[r] == 0:
-        limits.is_changed[r] = 1
-        limits.changed[count] = r
-        limits.length_was[count] = limits.length[r]
-        limits.minutes_was[count] = limits.minutes[r]
-        count += 1
-    return count
-
-
-@inner
-def to_bank(limits: Any, c: int) -> None:
-    """Put an order into the bank."""
-    limits.bank[limits.banked[0]] = c
-    limits.banked[0] += 1

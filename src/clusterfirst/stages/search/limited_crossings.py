@@ -10,59 +10,37 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.stages.compiled import inlined, inner, random_bits, signed
+from clusterfirst.stages.compiled import inlined, inner, signed
 from clusterfirst.stages.search.limit_checks import (
     keeps,
     leg_minutes,
     minutes_between,
     note_way,
 )
-from clusterfirst.stages.search.limited_changes import (
+from clusterfirst.stages.search.limited_moves import (
     all_may,
     change_vehicle,
+    generous,
     moved_price,
     now,
     priced_up_to,
     settle,
 )
-from clusterfirst.stages.search.limited_moves import exchange, move_string, swap
-from clusterfirst.stages.search.linked import after, before, distance, join, route_of
-from clusterfirst.stages.search.moves import (
-    CROSS,
-    EXCHANGE,
-    STRING,
-    SWAP,
+from clusterfirst.stages.search.linked import after, before, distance, route_of
+from clusterfirst.stages.search.rewiring import (
     join_heads,
-    random_customer,
     reverse,
     swap_tails,
+    trade_routes,
 )
 
 
 @inlined
-def _cross(
-    data: Any, limits: Any, state: Any, u: int, v: int, coins: int, allowed: float
+def turn_or_meet(
+    data: Any, limits: Any, state: Any, u: int, v: int, allowed: float
 ) -> None:
-    """Change two edges so that u meets v: 2-opt in a route, 2-opt* between two."""
-    tours = state[0]
-    r, s = route_of(tours, u), route_of(tours, v)
-    if r != s and coins & 1 == 0:
-        if coins & 2 == 0:
-            _cross_tails(data, limits, state, u, v, allowed)
-        else:
-            _cross_tails(data, limits, state, v, u, allowed)
-        return
-    if coins & 2 == 0:
-        u, v = before(tours, u), before(tours, v)
-    x, y = after(tours, u), after(tours, v)
-    if x == v or y == u:
-        return
-    if limits.one_way == 0:
-        removed = tours.gap[u] + tours.gap[v]
-        delta = distance(data, u, v) + distance(data, x, y) - removed
-        if delta >= priced_up_to(limits, allowed + limits.generous):
-            return
-    if r == s:
+    """Let u meet v, and what follows them: 2-opt in a route, 2-opt* between two."""
+    if route_of(state[0], u) == route_of(state[0], v):
         _turn(data, limits, state, u, v, allowed)
     elif limits.own_starts == 0:
         _meet(data, limits, state, u, v, allowed)
@@ -93,17 +71,8 @@ def _turn(data: Any, limits: Any, state: Any, u: int, v: int, allowed: float) ->
         return
     load, size, length, minutes = now(limits, tours, r)
     new = (load, size, length + delta, minutes + time)
-    if not settle(limits, state, (delta, 0.0, allowed), (r, r), new, new):
-        return
-    if limits.one_way == 0:
-        reverse(data, tours, u, v)
-        return
-    last, node = y, x
-    while last != v:
-        onward = after(tours, node)
-        join(data, tours, node, last)
-        last, node = node, onward
-    join(data, tours, u, v)
+    if settle(limits, state, (delta, 0.0, allowed), (r, r), new, new):
+        reverse(data, tours, u, v, limits.one_way)
 
 
 @inner
@@ -130,29 +99,58 @@ def _meet(data: Any, limits: Any, state: Any, u: int, v: int, allowed: float) ->
     more = tours.size[r] + tours.size[s] - signed(size)
     two = (tours.load[r] + tours.load[s] - load, more, rest, late)
     delta = length + rest - limits.length[r] - limits.length[s]
-    if delta >= priced_up_to(limits, allowed + limits.generous):
+    if delta >= generous(limits, allowed):
         return
     if not (keeps(limits, r, one) and keeps(limits, s, two)):
         return
-    first, stop = after(tours, n + 1 + s), y
-    if limits.picky > 0 and not (
-        all_may(limits, tours, x, n + 1 + r, s)
-        and all_may(limits, tours, first, stop, r)
+    ends = (x, n + 1 + r, after(tours, n + 1 + s), y)
+    if _may_trade(limits, tours, r, s, ends) and _traded(
+        limits, state, (r, s), ends, (one, two), (delta, allowed)
     ):
-        return
+        join_heads(data, tours, u, v)
+
+
+@inlined
+def _may_trade(limits: Any, tours: Any, r: int, s: int, ends: Any) -> bool:
+    """Whether an end of r may ride on s, and one of s on r.
+
+    `ends` are the first order and what follows the last one, of r and of s.
+    """
+    first, stop, other, until = ends
+    return bool(
+        limits.picky == 0
+        or (
+            all_may(limits, tours, first, stop, s)
+            and all_may(limits, tours, other, until, r)
+        )
+    )
+
+
+@inner
+def _traded(
+    limits: Any, state: Any, pair: Any, ends: Any, new: Any, price: Any
+) -> bool:
+    """Whether ends of two routes change vehicle: not if that is too dear.
+
+    `price` is the change in length and what is allowed. What is accepted is counted.
+    """
+    tours = state[0]
+    r, s = pair
+    first, stop, other, until = ends
+    delta, allowed = price
     moving = 0.0
     if limits.priced > 0:
-        moving = moved_price(limits, tours, x, n + 1 + r, s)
-        moving += moved_price(limits, tours, first, stop, r)
-        delta += _fees(limits, tours, r, s, one, two)
-        if delta + moving >= priced_up_to(limits, allowed):
-            return
-    if not settle(limits, state, (delta, moving, allowed), (r, s), one, two):
-        return
+        moving = moved_price(limits, tours, first, stop, s)
+        moving += moved_price(limits, tours, other, until, r)
+        delta += _fees(limits, tours, r, s, new[0], new[1])
+    if delta + moving >= priced_up_to(limits, allowed):
+        return False
+    if not settle(limits, state, (delta, moving, allowed), pair, new[0], new[1]):
+        return False
     # Both before either: a group that rides on one of them is never on both.
-    change_vehicle(limits, tours, x, n + 1 + r, s)
-    change_vehicle(limits, tours, first, stop, r)
-    join_heads(data, tours, u, v)
+    change_vehicle(limits, tours, first, stop, s)
+    change_vehicle(limits, tours, other, until, r)
+    return True
 
 
 @inlined
@@ -167,20 +165,8 @@ def _fees(limits: Any, tours: Any, r: int, s: int, one: Any, two: Any) -> float:
     return fee
 
 
-@inlined
-def _cross_tails(
-    data: Any, limits: Any, state: Any, u: int, v: int, allowed: float
-) -> None:
-    """Let v follow u, and what followed u what was before v (2-opt*)."""
-    tours = state[0]
-    x, y = after(tours, u), before(tours, v)
-    delta = distance(data, u, v) + distance(data, y, x) - tours.gap[u] - tours.gap[y]
-    if delta < priced_up_to(limits, allowed + limits.generous):
-        _exchange_tails(data, limits, state, u, v, allowed)
-
-
 @inner
-def _exchange_tails(
+def exchange_tails(
     data: Any, limits: Any, state: Any, u: int, v: int, allowed: float
 ) -> None:
     """Exchange what follows u with v and what follows it, if the limits are kept.
@@ -196,43 +182,23 @@ def _exchange_tails(
     delta = one[2] + two[2] - limits.length[r] - limits.length[s]
     if limits.priced == 0 and delta >= priced_up_to(limits, allowed):
         return  # before the walk along the two ends
-    straight = keeps(limits, r, one) and keeps(limits, s, two)
-    if straight and limits.picky > 0:
-        straight = all_may(limits, tours, x, n + 1 + r, s)
-        straight = straight and all_may(limits, tours, v, n + 1 + s, r)
-    moving = 0.0
-    if straight:
-        if limits.priced > 0:
-            moving = moved_price(limits, tours, x, n + 1 + r, s)
-            moving += moved_price(limits, tours, v, n + 1 + s, r)
-            delta += _fees(limits, tours, r, s, one, two)
-        if delta + moving >= priced_up_to(limits, allowed):
+    price = (delta, allowed)
+    if keeps(limits, r, one) and keeps(limits, s, two):
+        ends = (x, n + 1 + r, v, n + 1 + s)
+        if _may_trade(limits, tours, r, s, ends):
+            if _traded(limits, state, (r, s), ends, (one, two), price):
+                swap_tails(data, tours, u, v)
             return
-        if settle(limits, state, (delta, moving, allowed), (r, s), one, two):
-            change_vehicle(limits, tours, x, n + 1 + r, s)
-            change_vehicle(limits, tours, v, n + 1 + s, r)
-            swap_tails(data, tours, u, v)
-        return
     if limits.mixed == 0 or limits.own_starts > 0:
         return
     if not (keeps(limits, s, one) and keeps(limits, r, two)):
         return
-    head, other = after(tours, n + 1 + r), after(tours, n + 1 + s)
-    if limits.picky > 0 and not (
-        all_may(limits, tours, head, x, s) and all_may(limits, tours, other, v, r)
+    ends = (after(tours, n + 1 + r), x, after(tours, n + 1 + s), v)
+    if _may_trade(limits, tours, r, s, ends) and _traded(
+        limits, state, (r, s), ends, (two, one), price
     ):
-        return
-    if limits.priced > 0:
-        moving = moved_price(limits, tours, head, x, s)
-        moving += moved_price(limits, tours, other, v, r)
-        delta += _fees(limits, tours, r, s, two, one)
-    if delta + moving >= priced_up_to(limits, allowed):
-        return
-    if settle(limits, state, (delta, moving, allowed), (r, s), two, one):
-        change_vehicle(limits, tours, head, x, s)
-        change_vehicle(limits, tours, other, v, r)
         swap_tails(data, tours, u, v)
-        _trade_routes(data, tours, r, s)
+        trade_routes(data, tours, r, s)
 
 
 @inlined
@@ -263,27 +229,6 @@ def _crossed(
 
 
 @inner
-def _trade_routes(data: Any, tours: Any, r: int, s: int) -> None:
-    """Let vehicles r and s drive each other's routes."""
-    n = len(data.demands) - 1
-    here, there = n + 1 + r, n + 1 + s
-    ends = (after(tours, here), before(tours, here))
-    others = (after(tours, there), before(tours, there))
-    for depot, (first, last), own in ((here, others, r), (there, ends, s)):
-        if first > n:
-            join(data, tours, depot, depot)
-            continue
-        join(data, tours, depot, first)
-        join(data, tours, last, depot)
-        node = first
-        while node != depot:
-            tours.route[node] = own
-            node = after(tours, node)
-    tours.load[r], tours.load[s] = tours.load[s], tours.load[r]
-    tours.size[r], tours.size[s] = tours.size[s], tours.size[r]
-
-
-@inner
 def _suits(limits: Any, tours: Any, r: int, s: int) -> bool:
     """Whether vehicle s is allowed for every order of route r; groups stay together."""
     depot = len(tours.after) - len(tours.size) + r
@@ -308,15 +253,23 @@ def _trade(data: Any, limits: Any, state: Any, r: int, s: int, allowed: float) -
     first, others = after(tours, n + 1 + r), after(tours, n + 1 + s)
     if not (_suits(limits, tours, r, s) and _suits(limits, tours, s, r)):
         return
-    delta = _fees(limits, tours, r, s, other, mine)
-    moving = moved_price(limits, tours, first, n + 1 + r, s)
-    moving += moved_price(limits, tours, others, n + 1 + s, r)
-    if delta + moving >= allowed:
-        return
-    if settle(limits, state, (delta, moving, allowed), (r, s), other, mine):
-        change_vehicle(limits, tours, first, n + 1 + r, s)
-        change_vehicle(limits, tours, others, n + 1 + s, r)
-        _trade_routes(data, tours, r, s)
+    ends = (first, n + 1 + r, others, n + 1 + s)
+    if _traded(limits, state, (r, s), ends, (other, mine), (0.0, allowed)):
+        trade_routes(data, tours, r, s)
+
+
+@inlined
+def open_or_trade(
+    data: Any, limits: Any, state: Any, u: int, drawn: Any, allowed: float
+) -> None:
+    """Let a vehicle take over what follows u, or two vehicles trade their routes."""
+    coins, pick = drawn
+    if limits.mixed > 0 and coins & 1 == 0:
+        count = np.uint64(len(state[0].size))
+        s = signed((pick * count) >> np.uint64(16))
+        _trade(data, limits, state, route_of(state[0], u), s, allowed)
+    else:
+        _open_route(data, limits, state, u, allowed)
 
 
 @inner
@@ -334,39 +287,7 @@ def _open_route(data: Any, limits: Any, state: Any, u: int, allowed: float) -> N
         free = depot + s
         delta = distance(data, u, free) + distance(data, free, x) - tours.gap[u]
         delta += limits.fixed[s] - tours.gap[free]
-        if delta < priced_up_to(limits, allowed + limits.generous):
-            _exchange_tails(data, limits, state, u, free, allowed)
+        if delta < generous(limits, allowed):
+            exchange_tails(data, limits, state, u, free, allowed)
             if after(tours, u) != x:
                 return
-
-
-@inlined
-def random_limited_move(
-    data: Any, limits: Any, state: Any, plan: Any, temperature: float
-) -> None:
-    """Draw a move and make it if its change is accepted and every limit is kept."""
-    tours, memory, ruins = state
-    u = random_customer(data, tours, random_bits(memory.rng))
-    bits = random_bits(memory.rng)
-    kind = plan.kinds[bits & np.uint64(255)]
-    pick = (bits >> np.uint64(8)) & np.uint64(0xFFFF)
-    v = signed(data.near[u, (pick * plan.partners) >> np.uint64(16)])
-    if v == 0 or ruins.absent[u] == 1 or ruins.absent[v] == 1:
-        return
-    allowed = temperature * plan.excess[(bits >> np.uint64(24)) & np.uint64(511)]
-    coins = signed((bits >> np.uint64(40)) & np.uint64(255))
-    if kind == STRING:
-        move_string(data, limits, state, u, v, coins, allowed)
-    elif kind == SWAP:
-        swap(data, limits, state, u, v, coins, allowed)
-    elif kind == CROSS:
-        _cross(data, limits, state, u, v, coins, allowed)
-    elif kind == EXCHANGE:
-        if route_of(tours, u) != route_of(tours, v):
-            exchange(data, limits, state, u, v, allowed)
-    elif limits.mixed > 0 and coins & 1 == 0:
-        r = route_of(tours, u)
-        s = signed((pick * np.uint64(len(tours.size))) >> np.uint64(16))
-        _trade(data, limits, state, r, s, allowed)
-    else:
-        _open_route(data, limits, state, u, allowed)

@@ -51,6 +51,7 @@ class Limits(NamedTuple):
     bank: IntArray  # (n + 1,) orders on no vehicle
     banked: IntArray  # (1,) how many
     changed: IntArray  # (V,) routes that the step at hand changes
+    num_changed: IntArray  # (1,) how many
     length_was: FloatArray  # (V,) of each of them before the step
     minutes_was: FloatArray  # (V,)
     is_changed: IntArray  # (V,) 0 or 1
@@ -210,6 +211,7 @@ def _asked(
         away_now=np.zeros(1, dtype=np.int64),
         balance=0,
         even=np.zeros(2),
+        num_changed=np.zeros(1, dtype=np.int64),
         ahead=np.zeros(nodes),
         back=np.zeros(nodes),
         clock=np.zeros(nodes),

@@ -5,6 +5,9 @@ customers out of routes that pass near a random customer, put them back greedily
 now and then blinking at a position. Insertion looks only at the nearest neighbours of a
 customer, so that a step costs the same at 100 and at 10,000 customers; a rejected one
 is undone link by link.
+
+`limits` is None on a plain day, and no part of what is compiled for it. With limits,
+what comes back stands only where its vehicle may take it, or goes to the bank.
 """
 
 from __future__ import annotations
@@ -16,7 +19,18 @@ import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.compiled import inner, random, signed
+from clusterfirst.stages.compiled import inlined, inner, random, signed
+from clusterfirst.stages.search.limit_checks import enter, may_ride
+from clusterfirst.stages.search.limited_places import (
+    NOWHERE,
+    added_within,
+    forget_changes,
+    keep_changes,
+    leave_and_recall,
+    place_elsewhere,
+    take_back,
+    take_place,
+)
 from clusterfirst.stages.search.linked import (
     after,
     before,
@@ -27,8 +41,6 @@ from clusterfirst.stages.search.linked import (
     touch,
     unlink,
 )
-
-NOWHERE = -1
 
 
 class Ruins(NamedTuple):
@@ -46,15 +58,9 @@ class Ruins(NamedTuple):
 def ruins_for(customers: int, routes: int) -> Ruins:
     """Return memory in which nobody is out."""
     n = customers + 1
-    return Ruins(
-        taken=np.zeros(n, dtype=np.int64),
-        stood=np.zeros(n, dtype=np.int64),
-        home=np.zeros(n, dtype=np.int64),
-        order=np.zeros(n, dtype=np.int64),
-        key=np.zeros(n),
-        absent=np.zeros(n, dtype=np.uint8),
-        hit=np.zeros(routes, dtype=np.int64),
-    )
+    taken, stood, home, order = np.zeros((4, n), dtype=np.int64)
+    absent, hit = np.zeros(n, dtype=np.uint8), np.zeros(routes, dtype=np.int64)
+    return Ruins(taken, stood, home, order, np.zeros(n), absent, hit)
 
 
 @inner
@@ -160,64 +166,117 @@ def sort_removed(data: Any, ruins: Any, rng: Any, out: int) -> None:
         key[j + 1] = k
 
 
-@inner
+@inlined
 def _best_place(
-    data: Any, tours: Any, absent: Any, rng: Any, c: int, blink: float
+    data: Any, limits: Any, tours: Any, absent: Any, rng: Any, c: int, blink: float
 ) -> tuple[int, float]:
-    """Return the node to stand behind and the added length; NOWHERE if none fits."""
-    n = len(data.demands) - 1
+    """Return the node to stand behind and what that adds; NOWHERE if none fits."""
     room = data.capacity - data.demands[c]
     best, where = math.inf, NOWHERE
     for i in range(data.near.shape[1]):
         v = signed(data.near[c, i])
-        to = data.near_gap[c, i]
+        to = fro = data.near_gap[c, i]
         if v == 0:
             break
-        if absent[v] == 1 or tours.load[route_of(tours, v)] > room:
+        if absent[v] == 1:
             continue
-        extra = to + distance(data, c, after(tours, v)) - tours.gap[v]
-        if extra < best and random(rng) >= blink:
-            best, where = extra, v
+        if limits is None:
+            if tours.load[route_of(tours, v)] > room:
+                continue
+        else:
+            if not may_ride(data, limits, tours, c, route_of(tours, v)):
+                continue
+            if limits.one_way > 0:
+                fro = distance(data, v, c)
+        extra = fro + distance(data, c, after(tours, v)) - tours.gap[v]
+        if extra < best:
+            extra = _added(data, limits, tours, c, v, extra)
+            if extra < best and random(rng) >= blink:
+                best, where = extra, v
         a = before(tours, v)
-        extra = to + distance(data, c, a) - tours.gap[a]
-        if extra < best and random(rng) >= blink:
-            best, where = extra, a
-    alone = 2.0 * distance(data, c, n + 1)
+        extra = to + distance(data, a, c) - tours.gap[a]
+        if extra < best:
+            extra = _added(data, limits, tours, c, a, extra)
+            if extra < best and random(rng) >= blink:
+                best, where = extra, a
+    if limits is not None:
+        return place_elsewhere(data, limits, tours, c, where, best)
+    alone = 2.0 * distance(data, c, len(data.demands))
     if alone < best:
         for r in range(len(tours.size)):
             if tours.size[r] == 0:
-                return n + 1 + r, alone
+                return len(data.demands) + r, alone
     return where, best
 
 
-@inner
+@inlined
+def _added(data: Any, limits: Any, tours: Any, c: int, a: int, extra: float) -> float:
+    """What order c adds behind node a for so much more length."""
+    if limits is None:
+        return extra
+    return added_within(data, limits, tours, c, a, extra)
+
+
+@inlined
+def recreate(
+    data: Any, limits: Any, state: Any, total: int, blink: float, delta: float
+) -> tuple[int, float]:
+    """Insert what is out, in order; return how many were seen to.
+
+    The change is added to `delta`. On a plain day the first one without a place ends
+    it; with limits such a one stays out.
+    """
+    tours, memory, ruins = state
+    for i in range(total):
+        c = ruins.order[i]
+        where, extra = _best_place(
+            data, limits, tours, ruins.absent, memory.rng, c, blink
+        )
+        if limits is not None:
+            delta += take_place(data, limits, tours, ruins, i, where)
+        elif where == NOWHERE:
+            return i, delta
+        if where != NOWHERE:
+            link(data, tours, c, where)
+            ruins.absent[c] = 0
+            delta += extra
+    return total, delta
+
+
+@inlined
 def ruin_and_recreate(
-    data: Any, tours: Any, memory: Any, ruins: Any, plan: Any, temperature: float
+    data: Any, limits: Any, state: Any, plan: Any, temperature: float
 ) -> None:
-    """Make one large step if its change in length is accepted."""
+    """Make one large step if its change is accepted."""
+    tours, memory, ruins = state
     keep_best(tours, memory)
     rng = memory.rng
     out, delta = ruin(data, tours, ruins, rng, plan)
-    sort_removed(data, ruins, rng, out)
+    total = out
+    if limits is not None:
+        total, price = leave_and_recall(data, limits, tours, ruins, rng, out)
+        delta += price
+    sort_removed(data, ruins, rng, total)
     allowed = -temperature * math.log(1.0 - random(rng))
-    placed = 0
-    while placed < out:
-        c = ruins.order[placed]
-        where, extra = _best_place(data, tours, ruins.absent, rng, c, plan.blink)
-        if where == NOWHERE:
-            break
-        link(data, tours, c, where)
-        ruins.absent[c] = 0
-        delta += extra
-        placed += 1
-    if placed == out and delta < allowed:
+    placed, delta = recreate(data, limits, state, total, plan.blink, delta)
+    if placed == total and delta < allowed:
         memory.cost[0] += delta
+        if limits is not None:
+            keep_changes(data, limits, state, total)
+            return
         for i in range(out):
             touch(tours, memory, ruins.home[i])
             touch(tours, memory, route_of(tours, ruins.order[i]))
         return
     for i in range(placed - 1, -1, -1):
-        unlink(data, tours, ruins.order[i])
+        if limits is None:
+            unlink(data, tours, ruins.order[i])
+        else:
+            take_back(data, limits, tours, ruins, i)
     for i in range(out - 1, -1, -1):
         ruins.absent[ruins.taken[i]] = 0
         link(data, tours, ruins.taken[i], ruins.stood[i])
+        if limits is not None:
+            enter(limits, ruins.taken[i], ruins.home[i])
+    if limits is not None:
+        forget_changes(limits, ruins, total)
