@@ -81,8 +81,6 @@ def test_paper_training() -> None:
         assert (losses.contrast_weight, losses.bce) == (5.0, True)
         assert (losses.epsilon, losses.iterations) == (0.01, 20)
         assert (losses.transport, losses.transport_weight) == ("unrolled", 1.0)
-        assert losses.anneal_from is None
-        assert not losses.per_customer
 
 
 def test_our_training() -> None:

@@ -20,7 +20,12 @@ import torch
 from clusterfirst.learning.labels.pool import LabelPool
 from clusterfirst.learning.training import run as training_run
 from clusterfirst.learning.training.checkpoint import load_checkpoint
-from clusterfirst.learning.training.config_files import TRAINING, config_of, read_config
+from clusterfirst.learning.training.config_files import (
+    TRAINING,
+    config_of,
+    config_of_run,
+    read_config,
+)
 from clusterfirst.learning.training.curves import Curve, read_curve
 from clusterfirst.learning.training.loop import (
     Part,
@@ -351,6 +356,15 @@ def test_configurations_round_trip() -> None:
     for name, config in TRAINING.items():
         assert config_of(config.as_dict()) == config
         assert read_config(name) == config
+
+
+def test_runs_may_know_settings_that_are_gone() -> None:
+    """A setting that a run was made with and that has gone since is passed by."""
+    old = TRAINING["city"].as_dict()
+    old["losses"]["anneal_from"] = None
+    assert config_of_run(old) == TRAINING["city"]
+    with pytest.raises(InputError, match="losses.anneal_from"):
+        config_of(old)
 
 
 def test_each_variant_of_an_ablation_changes_its_base() -> None:

@@ -1,7 +1,6 @@
 """The transport layer: marginals, oracles, symmetries, gradients, hard corners."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import ot
@@ -12,16 +11,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from clusterfirst.networks.trainable.transport import (
-    INFERENCE,
-    SinkhornSettings,
     TransportProblem,
-    cost_per_customer,
     cross_entropy,
     plan_divergence,
     sinkhorn,
 )
 
-EXACT = SinkhornSettings(eps=0.05, iterations=5000, tolerance=1e-12)
+EXACT = 0.05, 3000  # eps, and iterations after which nothing moves any more
 
 
 def draw(seed, n=12, capacity=20, extra=0, dtype=torch.float64, demands=None):
@@ -77,6 +73,13 @@ def feasible_labels(problem, seed=0):
     return torch.tensor([labels])
 
 
+def violation(problem, eps, iterations):
+    """How far the load of a vehicle is from 1, at most."""
+    found = sinkhorn(problem, eps, iterations)
+    slack = problem.slack[:, None] * found.log_slack.exp()
+    return (found.plan.sum(dim=1) + slack - 1).abs().max()
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32),
@@ -85,19 +88,16 @@ def feasible_labels(problem, seed=0):
     st.sampled_from([torch.float32, torch.float64]),
     st.sampled_from([0, 1, 5]),
 )
-def test_plans_are_finite_and_fit_as_reported(seed, n, eps, dtype, extra):
-    """Rows sum to 1, columns to 1 within the reported violation, at every eps."""
+def test_plans_are_finite_and_fit(seed, n, eps, dtype, extra):
+    """Rows sum to 1 at every eps, and columns come nearer to 1 with the iterations."""
     problem = draw(seed, n=n, extra=extra, dtype=dtype)
-    found = sinkhorn(problem, SinkhornSettings(eps, 60, 1e-4))
+    first, found = (violation(problem, eps, rounds) for rounds in (3, 60))
+    assert found <= first + 1e-4
+    found = sinkhorn(problem, eps, 60)
     assert torch.isfinite(found.y).all()
     assert (found.y >= 0).all()
     assert torch.allclose(found.y.sum(dim=2), torch.ones(1, n, dtype=dtype), atol=1e-4)
     assert torch.allclose(found.plan.sum(dim=2), problem.share, atol=1e-4)
-    slack = problem.slack[:, None] * found.log_slack.exp()
-    off = (found.plan.sum(dim=1) + slack - 1).abs().max()
-    assert off <= found.column_violation[0] + 1e-4
-    if found.converged[0]:
-        assert off <= 2e-4
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -117,8 +117,7 @@ def test_plans_are_finite_and_fit_as_reported(seed, n, eps, dtype, extra):
 @pytest.mark.parametrize("loss", ["unrolled", "closed"])
 def test_corners_give_numbers_and_gradients(demands, capacity, dtype, loss):
     """Zero slack, one vehicle, no demand, tiny demand, padding: never NaN."""
-    rounds = SinkhornSettings(eps=0.001, iterations=20)
-    stopping = replace(INFERENCE, iterations=50)
+    rounds = 0.001, 20
     base = draw(1, demands=demands, capacity=capacity, dtype=dtype)
     for problem in (base, padded(base, len(demands) + 2, base.cost.shape[2] + 3)):
         cost = problem.cost.clone().requires_grad_()
@@ -126,20 +125,20 @@ def test_corners_give_numbers_and_gradients(demands, capacity, dtype, loss):
         labels = torch.full(cost.shape[:2], -1)
         labels[:, : len(demands)] = 0
         if loss == "unrolled":
-            value = cross_entropy(sinkhorn(live, rounds), labels)
+            value = cross_entropy(sinkhorn(live, *rounds), labels)
         else:
-            value = plan_divergence(live, labels, rounds)
+            value = plan_divergence(live, labels, *rounds)
         value.sum().backward()
         assert torch.isfinite(value).all()
         assert torch.isfinite(cost.grad).all()
-        assert torch.isfinite(sinkhorn(problem, stopping).y).all()
+        assert torch.isfinite(sinkhorn(problem, 0.001, 50).y).all()
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
-def test_padding_and_batching_change_nothing(seed, anneal):
+@given(st.integers(0, 2**32))
+def test_padding_and_batching_change_nothing(seed):
     """A problem alone, padded, and in a batch with another gives the same plan."""
-    rounds = SinkhornSettings(0.02, 300, 1e-6, 0.2 if anneal else None)
+    rounds = 0.02, 300
     one, two = draw(seed, n=9), draw(seed + 1, n=14, extra=1)
     k = max(one.cost.shape[2], two.cost.shape[2]) + 1
     parts = [padded(one, 16, k), padded(two, 16, k, garbage=-3.0)]
@@ -149,14 +148,13 @@ def test_padding_and_batching_change_nothing(seed, anneal):
             for name in ("cost", "share", "slack", "vehicles", "customers")
         )
     )
-    together = sinkhorn(both, rounds)
+    together = sinkhorn(both, *rounds)
     for row, problem in enumerate((one, two)):
-        alone = sinkhorn(problem, rounds)
+        alone = sinkhorn(problem, *rounds)
         _, n, used = problem.cost.shape
         assert torch.allclose(together.y[row, :n, :used], alone.y[0], atol=1e-9)
         assert together.y[row, n:].abs().sum() == 0
         assert together.y[row, :, used:].abs().sum() == 0
-        assert together.iterations[row] == alone.iterations[0]
 
 
 @settings(max_examples=10, deadline=None)
@@ -173,33 +171,32 @@ def test_permutations_and_constants(seed):
         problem.vehicles,
         problem.customers,
     )
-    plain = sinkhorn(problem, EXACT)
+    plain = sinkhorn(problem, *EXACT)
     assert torch.allclose(
-        sinkhorn(moved, EXACT).y, plain.y[:, rows][:, :, columns], atol=1e-9
+        sinkhorn(moved, *EXACT).y, plain.y[:, rows][:, :, columns], atol=1e-9
     )
     shifted = with_cost(problem, problem.cost + torch.randn(1, 10, 1).double())
-    assert torch.allclose(sinkhorn(shifted, EXACT).y, plain.y, atol=1e-9)
+    assert torch.allclose(sinkhorn(shifted, *EXACT).y, plain.y, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("anneal", [None, 0.1])
+@pytest.mark.parametrize("eps", [0.002, 0.01])
 @pytest.mark.parametrize("extra", [0, 1])
-def test_fast_iterations_equal_those_in_the_log_domain(dtype, anneal, extra):
+def test_fast_iterations_equal_those_in_the_log_domain(dtype, eps, extra):
     """Without gradients the iterations are matrix products; the plan is the same."""
     problem = padded(draw(11, n=50, capacity=50, extra=extra, dtype=dtype), 60, 9)
-    rounds = SinkhornSettings(0.002, 130, 0.0, anneal)
-    fast = sinkhorn(problem, rounds)
-    slow = sinkhorn(with_cost(problem, problem.cost.clone().requires_grad_()), rounds)
+    fast = sinkhorn(problem, eps, 130)
+    cost = problem.cost.clone().requires_grad_()
+    slow = sinkhorn(with_cost(problem, cost), eps, 130)
     assert slow.log_y.requires_grad
     loose = 1e-3 if dtype == torch.float32 else 1e-9
     assert torch.allclose(fast.y, slow.y.detach(), atol=loose)
-    assert torch.equal(fast.iterations, slow.iterations)
 
 
 def test_equal_customers_and_vehicles_share_alike():
     """Where nothing tells vehicles apart, every customer is spread evenly."""
     problem = with_cost(draw(3), torch.zeros(1, 12, draw(3).cost.shape[2]).double())
-    y = sinkhorn(problem, EXACT).y
+    y = sinkhorn(problem, *EXACT).y
     assert torch.allclose(y, torch.full_like(y, 1 / y.shape[2]))
 
 
@@ -213,26 +210,22 @@ def test_agrees_with_pot(seed):
         rows,
         np.ones(cost.shape[1]),
         cost,
-        EXACT.eps,
+        EXACT[0],
         method="sinkhorn_log",
         numItermax=50_000,
         stopThr=1e-13,
     )
-    ours = sinkhorn(problem, EXACT)
-    assert ours.converged.all()
+    ours = sinkhorn(problem, *EXACT)
     assert np.allclose(ours.plan[0].numpy(), theirs[:-1], atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("by_customer", [False, True])
-def test_small_eps_reaches_the_linear_program(seed, by_customer):
-    """As eps falls the cost comes down to the LP's; per customer, to the CAP's LP."""
+def test_small_eps_reaches_the_linear_program(seed):
+    """As eps falls the cost comes down to the linear program's."""
     problem = draw(seed, n=14, extra=1)
     _, n, k = problem.cost.shape
     raw, q = problem.cost[0].numpy(), problem.share[0].numpy()
-    if by_customer:
-        problem = with_cost(problem, cost_per_customer(problem.cost, problem.share))
-    weight = raw if by_customer else raw * q[:, None]
+    weight = raw * q[:, None]
     assign = np.kron(np.eye(n), np.ones(k))
     loads = np.kron(q, np.eye(k))
     best = linprog(
@@ -240,8 +233,7 @@ def test_small_eps_reaches_the_linear_program(seed, by_customer):
     ).fun
     above = []
     for eps in (0.1, 0.01, 0.001):
-        rounds = SinkhornSettings(eps, 20_000, 1e-9, 0.5)
-        y = sinkhorn(problem, rounds).y[0].numpy()
+        y = sinkhorn(problem, eps, 20_000).y[0].numpy()
         above.append(float((weight * y).sum()) - best)
     assert above[0] >= above[1] >= above[2] >= -1e-6
     assert above[2] < 2e-3 * best
@@ -251,18 +243,16 @@ def test_unrolled_gradient_by_finite_differences():
     """The paper's loss: the gradient through 20 iterations is exact (float64)."""
     problem = padded(draw(4, n=6), 7, 4)
     labels = torch.tensor([[*feasible_labels(draw(4, n=6))[0].tolist(), -1]])
-    rounds = SinkhornSettings(eps=0.05, iterations=20, anneal_from=0.3)
 
     def loss(cost):
-        return cross_entropy(sinkhorn(with_cost(problem, cost), rounds), labels)
+        return cross_entropy(sinkhorn(with_cost(problem, cost), 0.05, 20), labels)
 
     cost = problem.cost.clone().requires_grad_()
     assert torch.autograd.gradcheck(loss, (cost,), atol=1e-6)
 
 
 @pytest.mark.parametrize("demands", [[4, 6, 5, 5, 3, 2], [5, 5, 6, 4, 7, 3]])
-@pytest.mark.parametrize("by_customer", [False, True])
-def test_closed_form_gradient_by_finite_differences(demands, by_customer):
+def test_closed_form_gradient_by_finite_differences(demands):
     """KL(P || Pi) has gradient (P - Pi) / eps, with slack and without (float64)."""
     problem = draw(5, demands=demands, capacity=10)
     labels = torch.tensor(
@@ -270,9 +260,7 @@ def test_closed_form_gradient_by_finite_differences(demands, by_customer):
     )
 
     def loss(cost):
-        if by_customer:
-            cost = cost_per_customer(cost, problem.share)
-        return plan_divergence(with_cost(problem, cost), labels, EXACT)
+        return plan_divergence(with_cost(problem, cost), labels, *EXACT)
 
     cost = problem.cost.clone().requires_grad_()
     assert torch.autograd.gradcheck(loss, (cost,), atol=1e-6)
@@ -284,7 +272,7 @@ def test_divergence_is_the_divergence():
     """The value is KL(P || Pi) with the slack row, written out by numpy."""
     problem = draw(6, n=8, extra=1)
     labels = feasible_labels(problem)
-    found = sinkhorn(problem, EXACT)
+    found = sinkhorn(problem, *EXACT)
     q = problem.share[0].numpy()
     truth = np.zeros(problem.cost.shape[1:])
     truth[np.arange(8), labels[0].numpy()] = q
@@ -299,7 +287,7 @@ def test_divergence_is_the_divergence():
     held = truth > 0
     expected = (truth[held] * np.log(truth[held] / plan[held])).sum()
     assert math.isclose(
-        plan_divergence(problem, labels, EXACT).item(), expected, abs_tol=1e-9
+        plan_divergence(problem, labels, *EXACT).item(), expected, abs_tol=1e-9
     )
 
 
@@ -308,31 +296,14 @@ def test_descent_on_the_divergence_recovers_the_labels():
     problem = draw(7, n=10, extra=1)
     labels = feasible_labels(problem)
     cost = torch.rand_like(problem.cost).requires_grad_()
-    rounds = SinkhornSettings(eps=0.1, iterations=30)
+    rounds = 0.1, 30
     for _ in range(60):
-        loss = plan_divergence(with_cost(problem, cost), labels, rounds).sum()
+        loss = plan_divergence(with_cost(problem, cost), labels, *rounds).sum()
         (slope,) = torch.autograd.grad(loss, cost)
         with torch.no_grad():
             cost -= 0.1 * slope
-    found = sinkhorn(with_cost(problem, cost), rounds)
+    found = sinkhorn(with_cost(problem, cost), *rounds)
     assert (found.y.argmax(dim=2) == labels).all()
-
-
-def test_annealing_and_warm_start_come_nearer():
-    """From the same 20 iterations both switches leave a smaller violation."""
-    problem = draw(8, n=60, capacity=50)
-    cold = sinkhorn(problem, SinkhornSettings(0.01, 20))
-    annealed = sinkhorn(problem, SinkhornSettings(0.01, 20, anneal_from=0.1))
-    warm = sinkhorn(problem, SinkhornSettings(0.01, 20), cold.prices)
-    assert annealed.column_violation[0] < cold.column_violation[0]
-    assert warm.column_violation[0] < cold.column_violation[0]
-
-
-def test_stages_share_out_the_iterations():
-    """Annealing visits 0.1, 0.03, 0.01 and spends exactly the iterations given."""
-    stages = SinkhornSettings(0.01, 20, anneal_from=0.1).stages()
-    assert [round(eps, 3) for eps, _ in stages] == [0.1, 0.032, 0.01]
-    assert [count for _, count in stages] == [6, 6, 8]
 
 
 def test_wrong_masses_are_refused():

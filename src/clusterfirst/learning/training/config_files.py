@@ -108,6 +108,11 @@ def config_of(values: dict[str, Any], source: str = "") -> TrainConfig:
     problems = _unknown(values, TrainConfig, "")
     if problems:
         raise InputError(problems, source=source)
+    return config_of_run(values, source)
+
+
+def config_of_run(values: dict[str, Any], source: str = "") -> TrainConfig:
+    """Build the configuration of a run; settings that have gone since are passed by."""
     try:
         config: TrainConfig = TypeAdapter(TrainConfig).validate_python(values)
     except ValidationError as error:

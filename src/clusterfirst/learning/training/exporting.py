@@ -20,7 +20,7 @@ from clusterfirst.files.source import read_bytes
 from clusterfirst.files.verified_folder import MANIFEST, read_folder, write_folder
 from clusterfirst.learning.training.batches import LARGEST
 from clusterfirst.learning.training.checkpoint import UNREADABLE, load_checkpoint
-from clusterfirst.learning.training.config_files import config_of
+from clusterfirst.learning.training.config_files import config_of_run
 from clusterfirst.learning.training.curves import read_curve
 from clusterfirst.learning.training.loop import TrainConfig, learned, load_learned
 from clusterfirst.learning.training.pretraining import MAX_TABLE
@@ -56,7 +56,7 @@ def read_run(run: Path) -> FinishedRun:
         rule = "no checkpoint of a training run is there"
         raise InputError(Problem("E403", "run", str(run), rule))
     state = found.state
-    config = config_of(state["config"])
+    config = config_of_run(state["config"])
     group = "average" if state["averaged"] else "model"
     facts = {
         "passes": state["passes"],

@@ -309,13 +309,16 @@ def _drawn_ahead(
 
 
 def _refuse_changes(stored: dict[str, Any], mine: dict[str, Any]) -> None:
-    """Raise E721 naming the settings that differ from those of the run."""
+    """Raise E721 naming the settings that differ from those of the run.
+
+    Settings that have gone since then are not compared.
+    """
     old, new = _flat(stored), _flat(mine)
     problems = []
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
+    for key in sorted(new):
+        if old.get(key) != new[key]:
             rule = f"this run was started with {old.get(key)}; use another --out"
-            got = str(new.get(key))
+            got = str(new[key])
             problems.append(Problem("E721", f"config {key}", got, rule))
     if problems:
         raise InputError(problems)

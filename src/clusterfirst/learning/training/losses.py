@@ -25,9 +25,7 @@ from clusterfirst.networks.trainable.layers import gather_rows
 from clusterfirst.networks.trainable.router import Router
 from clusterfirst.networks.trainable.seeds import SeedOutput
 from clusterfirst.networks.trainable.transport import (
-    SinkhornSettings,
     TransportProblem,
-    cost_per_customer,
     cross_entropy,
     plan_divergence,
     sinkhorn,
@@ -84,10 +82,8 @@ class LossSettings:
     bce: bool = True
     transport: Literal["closed-form", "unrolled"] = "closed-form"
     transport_weight: float = 1.0
-    per_customer: bool = False  # cost / q: the plan relaxes the decoded problem
     epsilon: float = 0.01
     iterations: int = 20
-    anneal_from: float | None = None
 
 
 @dataclass(frozen=True)
@@ -195,14 +191,9 @@ def transport_loss(
     nearer = torch.where(scored.valid, scored.cost - FAR, 0.0)
     cost = far.scatter_add(-1, index, nearer)  # (B, N, K)
     share = batch.nodes.demand[:, 1:] * real
-    if settings.per_customer:
-        cost = cost_per_customer(cost, share)
     problem = TransportProblem(cost, share, batch.slack, batch.seeds.real, real)
-    sinkhorn_settings = SinkhornSettings(
-        settings.epsilon, settings.iterations, anneal_from=settings.anneal_from
-    )
+    effort = settings.epsilon, settings.iterations
     if settings.transport == "unrolled":
-        each = cross_entropy(sinkhorn(problem, sinkhorn_settings), batch.route)
-        return each.mean()
-    each = plan_divergence(problem, batch.route, sinkhorn_settings)
+        return cross_entropy(sinkhorn(problem, *effort), batch.route).mean()
+    each = plan_divergence(problem, batch.route, *effort)
     return (each / share.sum(dim=1).clamp(min=1e-6)).mean()
