@@ -19,7 +19,8 @@ from clusterfirst.cities.day_law import Wish, fit
 from clusterfirst.cities.history import History
 from clusterfirst.cities.quick_plan import Plan, improved, quick_plan
 from clusterfirst.cities.territories import TerritorySettings, find_territories
-from clusterfirst.learning.labels.making import LabelOptions, label, read_labels
+from clusterfirst.learning.labels.labelset import read_labels
+from clusterfirst.learning.labels.making import LabelOptions, label
 from clusterfirst.learning.labels.sources import Source, law_days
 from clusterfirst.networks.model_folder import load_model
 from clusterfirst.problem.changes import pairs_kept

@@ -37,7 +37,8 @@ from clusterfirst import InputWarning, read_city, write_city
 from clusterfirst.cities.history import add_days, read_history
 from clusterfirst.files import write_instance
 from clusterfirst.files.verified_folder import MANIFEST
-from clusterfirst.learning.labels.making import LabelOptions, label, read_labels
+from clusterfirst.learning.labels.labelset import read_labels
+from clusterfirst.learning.labels.making import LabelOptions, label
 from clusterfirst.learning.labels.shards import MAGIC, SUFFIX, encode_frame
 from clusterfirst.learning.labels.sources import city_days
 from clusterfirst.networks.model_folder import read_model, shipped

@@ -25,7 +25,7 @@ from clusterfirst.files import (
 from clusterfirst.problem.instance import MAX_CUSTOMERS, ROUNDINGS
 from clusterfirst.problem.sampling import PUBLIC_SETS, sample_city, sample_day
 from clusterfirst.problem.solution import judge
-from clusterfirst.solving.solver import ASSIGNMENTS, FLEETS, METHODS
+from clusterfirst.solving.options import ASSIGNMENTS, FLEETS, METHODS
 from commands import Capture, problem_of, run
 
 CLI = [sys.executable, "-m", "clusterfirst"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterfirst.learning.labels.making import LabelOptions, label, read_labels
+from clusterfirst.learning.labels.labelset import read_labels
+from clusterfirst.learning.labels.making import LabelOptions, label
 from clusterfirst.learning.labels.pool import LabelPool
 from clusterfirst.learning.labels.sources import city_days
 from clusterfirst.learning.training.batches import BatchSettings

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from clusterfirst.learning.labels.importing import import_labels
-from clusterfirst.learning.labels.making import merge, read_labels
+from clusterfirst.learning.labels.labelset import read_labels
+from clusterfirst.learning.labels.making import merge
 from clusterfirst.learning.labels.records import HEAD, HEAD_DTYPE
 from clusterfirst.learning.labels.shard_writer import ShardWriter
 from clusterfirst.learning.labels.shards import MAGIC, encode_frame, shard_paths

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from clusterfirst.cli import main
+from clusterfirst.learning.labels.labelset import read_labels
 from clusterfirst.learning.labels.making import (
     LabelOptions,
     LabelProgress,
     label,
     merge,
-    read_labels,
 )
 from clusterfirst.learning.labels.shards import read_shards, shard_paths
 from clusterfirst.learning.labels.sources import city_days, public_set, uniform, world

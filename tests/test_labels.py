@@ -12,14 +12,9 @@ import pytest
 from clusterfirst.cities.day_law import fit
 from clusterfirst.cities.history import History, PastDay
 from clusterfirst.learning.experts.expert import ExpertSettings
-from clusterfirst.learning.labels.making import (
-    LabelOptions,
-    import_labels,
-    label,
-    label_of,
-    merge,
-    read_labels,
-)
+from clusterfirst.learning.labels.importing import import_labels
+from clusterfirst.learning.labels.labelset import read_labels
+from clusterfirst.learning.labels.making import LabelOptions, label, label_of, merge
 from clusterfirst.learning.labels.records import Record, decode_alike, heads, identities
 from clusterfirst.learning.labels.shard_writer import write_shards
 from clusterfirst.learning.labels.shards import shard_paths

@@ -101,7 +101,7 @@ def label(
 @labels_app.command("show")
 def show(folders: LabelFolders, as_json: options.Json = False) -> int:
     """Read and check every label; print how many there are of which size."""
-    from clusterfirst.learning.labels.making import read_labels
+    from clusterfirst.learning.labels.labelset import read_labels
 
     labels = read_labels(*folders)
     facts = {
@@ -126,7 +126,7 @@ def import_set(
     capacity: options.Capacity = None,
 ) -> int:
     """Import labels made elsewhere; one bad label refuses the whole file."""
-    from clusterfirst.learning.labels.making import import_labels
+    from clusterfirst.learning.labels.importing import import_labels
 
     count = import_labels(file, open_city(city), out, capacity=capacity)
     say(f"{count} new labels in {out}")

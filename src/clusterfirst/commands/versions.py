@@ -11,27 +11,10 @@ from clusterfirst.commands import options
 from clusterfirst.commands.console import emit_facts
 from clusterfirst.problem.machine import usable_cores
 
-PACKAGES = [
-    "numpy",
-    "scipy",
-    "numba",
-    "llvmlite",
-    "highspy",
-    "pydantic",
-    "typer",
-    "rich",
-    "safetensors",
-    "matplotlib",
-    "torch",
-    "hygese",
-    "pyvrp",
-    "pyvroom",
-    "ortools",
-    "ray",
-    "fastapi",
-    "uvicorn",
-    "openpyxl",
-]
+PACKAGES = (
+    "numpy scipy numba llvmlite highspy pydantic typer rich safetensors matplotlib "
+    "torch hygese pyvrp pyvroom ortools ray fastapi uvicorn openpyxl"
+)
 # What changes where we look, how many threads run, or what libraries do.
 VARIABLES = (
     "CLUSTERFIRST_",
@@ -48,7 +31,7 @@ def versions(as_json: options.Json = False) -> int:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"clusterfirst": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
+    for package in PACKAGES.split():
         try:
             found[package] = version(package)
         except PackageNotFoundError:

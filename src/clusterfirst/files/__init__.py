@@ -4,48 +4,23 @@ The suffix chooses the format (docs/formats.md). Whatever is wrong with a file
 comes out as an InputError that names it.
 """
 
-from clusterfirst.files.atomic import replacing, write_bytes, write_text
-from clusterfirst.files.by_suffix import (
-    read_instance,
-    read_instances,
-    read_orders,
-    read_solution,
-    write_instance,
-    write_instances,
-    write_solution,
-)
-from clusterfirst.files.city_folder import (
-    BUNDLED_ORDERS,
-    bundled_city,
-    read_city,
-    read_locations,
-    write_city,
-)
-from clusterfirst.files.json_files import instance_document
-from clusterfirst.files.sets import Entry
-from clusterfirst.files.solutions import solution_document
-from clusterfirst.files.source import Limits
-from clusterfirst.files.strict_json import write_json
-
-__all__ = [
-    "BUNDLED_ORDERS",
-    "Entry",
-    "Limits",
-    "bundled_city",
-    "instance_document",
-    "read_city",
-    "read_instance",
-    "read_instances",
-    "read_locations",
-    "read_orders",
-    "read_solution",
-    "replacing",
-    "solution_document",
-    "write_bytes",
-    "write_city",
-    "write_instance",
-    "write_instances",
-    "write_json",
-    "write_solution",
-    "write_text",
-]
+from clusterfirst.files.atomic import replacing as replacing
+from clusterfirst.files.atomic import write_bytes as write_bytes
+from clusterfirst.files.atomic import write_text as write_text
+from clusterfirst.files.by_suffix import read_instance as read_instance
+from clusterfirst.files.by_suffix import read_instances as read_instances
+from clusterfirst.files.by_suffix import read_orders as read_orders
+from clusterfirst.files.by_suffix import read_solution as read_solution
+from clusterfirst.files.by_suffix import write_instance as write_instance
+from clusterfirst.files.by_suffix import write_instances as write_instances
+from clusterfirst.files.by_suffix import write_solution as write_solution
+from clusterfirst.files.city_folder import BUNDLED_ORDERS as BUNDLED_ORDERS
+from clusterfirst.files.city_folder import bundled_city as bundled_city
+from clusterfirst.files.city_folder import read_city as read_city
+from clusterfirst.files.city_folder import read_locations as read_locations
+from clusterfirst.files.city_folder import write_city as write_city
+from clusterfirst.files.json_files import instance_document as instance_document
+from clusterfirst.files.sets import Entry as Entry
+from clusterfirst.files.solutions import solution_document as solution_document
+from clusterfirst.files.source import Limits as Limits
+from clusterfirst.files.strict_json import write_json as write_json

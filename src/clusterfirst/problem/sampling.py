@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -221,65 +222,19 @@ class PublicSet:
     note: str = ""
 
 
-PUBLIC_SETS: dict[str, PublicSet] = {
-    "cvrp100": PublicSet(
-        1234,
-        10_000,
-        100,
-        50,
-        "541b33047552e24a0006f478674c4b6a805af68db584df56fed7dcbeebfde7a2",
-    ),
-    "lehd200": PublicSet(
-        12345,
-        128,
-        200,
-        80,
-        "509676be7be887e1e21e248274a83dbc9813cecd879df61a979acb4dfe69b2b6",
-    ),
-    "lehd500": PublicSet(
-        1234,
-        128,
-        500,
-        100,
-        "899c1af8b0d12e3af6617e148e287ccf793d0c6b8f0bb1ed136d693e955810a5",
-    ),
-    "cvrp1000": PublicSet(
-        1234,
-        128,
-        1000,
-        250,
-        "146f288483a847bf10a7f37c35176391adb390b3d6b41992a532510fe839ca9f",
-        "identity with LEHD's own file is unproven",
-    ),
-    "tam1000": PublicSet(
-        1234,
-        100,
-        1000,
-        200,
-        "e5b7dfa347f315978afd677cff7c9726af19edc86852d8dfa6bbf60edaad1eb1",
-    ),
-    "tam2000": PublicSet(
-        1234,
-        100,
-        2000,
-        300,
-        "f7669ba53d401def6a69f8a1ae0a5fb6521dbde7be6527a562af9a0ec8bc79e8",
-    ),
-    "tam5000": PublicSet(
-        1234,
-        100,
-        5000,
-        300,
-        "1ee9c9d5b9791298f9ad53b7cb9533b2d7b1df4942b179f84073434d5b648cda",
-    ),
-    "tam7000": PublicSet(
-        1234,
-        100,
-        7000,
-        300,
-        "d30b188abd38e3b48af3783c5df409552341247e692719371b452dc75f737c78",
-    ),
-}
+def _public_sets() -> dict[str, PublicSet]:
+    """The sets in the table beside this file."""
+    text = Path(__file__).with_name("public_sets.txt").read_text(encoding="utf-8")
+    found = {}
+    for line in text.splitlines()[1:]:  # the first one says what the columns are
+        columns, _, note = line.partition(" | ")
+        name, *numbers, digest = columns.split()
+        seed, count, customers, capacity = map(int, numbers)
+        found[name] = PublicSet(seed, count, customers, capacity, digest, note)
+    return found
+
+
+PUBLIC_SETS = _public_sets()
 
 
 @cache

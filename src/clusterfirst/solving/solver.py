@@ -25,10 +25,7 @@ from clusterfirst.solving.first_method import (
     with_method,
 )
 from clusterfirst.solving.options import (
-    ASSIGNMENTS,
-    FLEETS,
     JUDGING,
-    METHODS,
     TIME_LIMITS,
     SolveOptions,
     run_method,
@@ -46,17 +43,7 @@ if TYPE_CHECKING:
     from clusterfirst.solving.balancing import Balance
     from clusterfirst.solving.keeping import Kept
 
-__all__ = [
-    "ASSIGNMENTS",
-    "FLEETS",
-    "METHODS",
-    "TIME_LIMITS",
-    "Result",
-    "SolveOptions",
-    "default_time_limit",
-    "solve",
-    "warm_up",
-]
+__all__ = ["Result", "SolveOptions", "default_time_limit", "solve", "warm_up"]
 
 METHOD_SHARE = 0.9  # of the time is the method's; the rest makes the tours better
 SEED_SETS_SHARE = 0.5  # of METHOD_SHARE, polish or not, for several seed sets

@@ -34,7 +34,7 @@ from clusterfirst.problem.machine import usable_cores
 from clusterfirst.problem.solution import judge
 from clusterfirst.solving.child import Child, ChildFailedError
 from clusterfirst.solving.cluster import Engine, map_tasks
-from clusterfirst.solving.solver import TIME_LIMITS
+from clusterfirst.solving.options import TIME_LIMITS
 
 STARTUP_PATIENCE = 600.0  # seconds; numba compiles for a minute on a busy machine
 

@@ -18,8 +18,6 @@ from clusterfirst.learning.experts.expert import ExpertSettings
 from clusterfirst.learning.experts.hgs import HGS
 from clusterfirst.learning.experts.own_teacher import solve_with_polish
 from clusterfirst.learning.experts.pyvrp_expert import PYVRP
-from clusterfirst.learning.labels.importing import import_labels
-from clusterfirst.learning.labels.labelset import LabelSet, LabelView, read_labels
 from clusterfirst.learning.labels.records import (
     FAILURE,
     Identity,
@@ -42,18 +40,6 @@ from clusterfirst.problem.errors import (
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.cluster import Engine, Outcome, map_tasks
-
-__all__ = [
-    "LabelOptions",
-    "LabelProgress",
-    "LabelSet",
-    "LabelView",
-    "import_labels",
-    "label",
-    "label_of",
-    "merge",
-    "read_labels",
-]
 
 Teacher = Literal["hgs", "pyvrp", "polish"]
 SOLVERS = {"hgs": HGS.solve, "pyvrp": PYVRP.solve, "polish": solve_with_polish}

@@ -40,12 +40,8 @@ from clusterfirst.files.city_folder import write_city
 from clusterfirst.files.lock import locked
 from clusterfirst.files.outputs import Outputs
 from clusterfirst.files.strict_json import write_json
-from clusterfirst.learning.labels.making import (
-    LabelOptions,
-    LabelProgress,
-    label,
-    read_labels,
-)
+from clusterfirst.learning.labels.labelset import read_labels
+from clusterfirst.learning.labels.making import LabelOptions, LabelProgress, label
 from clusterfirst.learning.labels.pool import LabelPool
 from clusterfirst.learning.labels.sources import Source, law_days
 from clusterfirst.learning.training.exporting import (

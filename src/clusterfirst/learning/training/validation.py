@@ -13,12 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterfirst.learning.labels.making import (
-    LabelOptions,
-    LabelProgress,
-    label,
-    read_labels,
-)
+from clusterfirst.learning.labels.labelset import read_labels
+from clusterfirst.learning.labels.making import LabelOptions, LabelProgress, label
 from clusterfirst.learning.labels.sources import (
     Source,
     city_days,
