@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from clusterfirst.problem.clock import Deadline
-from clusterfirst.problem.instance import FloatArray, Instance
+from clusterfirst.problem.instance import Instance, IntArray
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.tours.routing import TourSettings, improve
 
@@ -47,7 +47,7 @@ def _best_split(instance: Instance) -> Routes | None:
     n = instance.num_customers
     everyone = (1 << n) - 1
     limit = n if instance.vehicles is None else min(n, instance.vehicles)
-    tour, last = _tours(instance)
+    tour, order = _tours(instance)
     # best[k][s]: least length of the customers in s on at most k routes
     best = [[0.0] + [np.inf] * everyone]
     taken = [[0] * (everyone + 1)]
@@ -68,41 +68,20 @@ def _best_split(instance: Instance) -> Routes | None:
     routes, rest = [], everyone
     for k in range(limit, 0, -1):
         if rest and best[k][rest] < best[k - 1][rest]:
-            routes.append(_walk(instance, last, taken[k][rest]))
+            routes.append(order[taken[k][rest]])
             rest ^= taken[k][rest]
     return Routes.of(routes)
 
 
-def _tours(instance: Instance) -> tuple[list[float], FloatArray]:
-    """Length of the shortest tour of every set that fits (else inf); Held and Karp.
-
-    The second array is (sets, n): shortest path from the depot through a set that ends
-    at each of its customers.
-    """
-    n = instance.num_customers
-    d = instance.distances
-    path = np.full((1 << n, n), np.inf)
-    path[0] = 0.0
+def _tours(instance: Instance) -> tuple[list[float], dict[int, IntArray]]:
+    """Length of the shortest tour of every set that fits (else inf), and the tour."""
+    n, units = instance.num_customers, instance.demand_units
+    members = [[i + 1 for i in range(n) if s >> i & 1] for s in range(1 << n)]
+    fits = [int(units[rows].sum()) <= instance.capacity_units for rows in members]
+    sets = [s for s in range(1, 1 << n) if fits[s]]
+    routes = Routes.of(members[s] for s in sets)
+    found = improve(instance, routes, True, TourSettings(), Deadline.never())
     tour = [0.0] + [np.inf] * ((1 << n) - 1)
-    for members in range(1, 1 << n):
-        inside = [i for i in range(n) if members >> i & 1]
-        for i in inside:
-            before = members ^ (1 << i)
-            path[members, i] = (
-                (path[before] + d[1:, i + 1]).min() if before else d[0, i + 1]
-            )
-        rows = np.array(inside) + 1
-        if int(instance.demand_units[rows].sum()) <= instance.capacity_units:
-            tour[members] = float((path[members] + d[1:, 0]).min())
-    return tour, path
-
-
-def _walk(instance: Instance, path: FloatArray, members: int) -> list[int]:
-    """The shortest tour of a set, backwards from its last customer."""
-    d, route, onward = instance.distances, [], 0
-    while members:
-        i = int((path[members] + d[1:, onward]).argmin())
-        route.append(i + 1)
-        members ^= 1 << i
-        onward = i + 1
-    return route[::-1]
+    for s, length in zip(sets, found.lengths(instance).tolist(), strict=True):
+        tour[s] = length
+    return tour, dict(zip(sets, found, strict=True))

@@ -4,9 +4,8 @@ A petal is a stretch of customers in angular order that fits in one vehicle. The
 ring of petals of an order is a shortest path round the circle and is found exactly.
 Orders are many: the angle itself, spirals (the angle grows with the radius), sweeps
 of the near and the far customers apart, which let routes pass one behind the other,
-and slightly disturbed ones. All their routes go into a pool, and a set-covering
-program (HiGHS) picks the best cover; customers covered twice stay where they cost
-least.
+and slightly disturbed ones. Of all their routes a set-partitioning program (HiGHS)
+picks the best.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import numpy as np
 
 from clusterfirst.problem.clock import NEVER, Deadline, TimeUpError
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
-from clusterfirst.stages.assignment.mip import BinaryProgram, MipSettings, solve_binary
 from clusterfirst.stages.classical.sweep import angular_order, reach, sweep
 from clusterfirst.stages.compiled import kernel
 from clusterfirst.stages.routes import Routes
+from clusterfirst.stages.search.pool import recombine
 from clusterfirst.stages.search_state import SearchState, fleet_limit
 from clusterfirst.stages.tours.routing import QUICK, improve
 
@@ -32,11 +31,8 @@ PIECE = 2000  # positions whose petals are made between two looks at the clock
 MAX_WORK = 3e8  # insertion steps; beyond it petals are too long and a sweep is made
 POOL_SHARE = 0.6  # of the time goes into the pool, the rest into choosing
 ORDERS = 40  # orders tried when no clock and no iterations say otherwise
-MAX_POOL = 20_000
-MAX_COVER = 2000  # customers above which HiGHS would only lose the time
-NODES = 2000  # branch-and-bound nodes when no clock runs
-
-Pool = dict[tuple[int, ...], IntArray]  # customers of a route -> the route
+MOST_RINGS = 1000  # whose routes are chosen from
+MOST_CHOSEN_FROM = 2000  # customers above which HiGHS would only lose the time
 
 
 def petal(state: SearchState) -> None:
@@ -48,30 +44,27 @@ def petal(state: SearchState) -> None:
         state.notes.append("petals are too long here: the best sweep is given")
         sweep(state)
         return
-    pool: Pool = {}
-    small = instance.num_customers <= MAX_COVER
+    rings: list[list[list[int]]] = []
+    small = instance.num_customers <= MOST_CHOSEN_FROM
     building = state.deadline.share(POOL_SHARE if small else 1.0)
     rng = np.random.default_rng(state.seed)
     endless = state.iterations is None and state.deadline.left() == np.inf
     for turn in count():
-        if state.finished or building.passed() or len(pool) > MAX_POOL:
-            break
-        if endless and turn >= ORDERS:
+        if state.finished or building.passed() or (endless and turn >= ORDERS):
             break
         parts = _parts(instance, turn, rng)
         try:
             routes = [route for part in parts for route in _ring(state, part)]
         except TimeUpError:
             break
-        pool.update((tuple(sorted(route.tolist())), route) for route in routes)
-        state.offer(Routes.of(routes))
+        ring = Routes.of(routes)
+        state.offer(ring)
+        if turn < MOST_RINGS:
+            rings.append(ring.lists())
         state.end_round()
-    if not small:
-        return
-    with state.stage("cover"):
-        picked = _cover(state, list(pool.values()))
-    if picked:
-        state.offer(improve(instance, picked, False, QUICK, Deadline.never()))
+    if small and state.answered:
+        with state.stage("cover"):
+            state.offer(Routes.of(recombine(instance, rings, state.deadline)))
 
 
 def _parts(instance: Instance, turn: int, rng: np.random.Generator) -> list[IntArray]:
@@ -231,59 +224,3 @@ def _ring_from(table: Any, start: int, best: float, value: Any, came: Any) -> fl
                 value[a + w + 1] = longer
                 came[a + w + 1] = a
     return float(value[n])
-
-
-def _cover(state: SearchState, pool: list[IntArray]) -> Routes | None:
-    """Cheapest routes that serve everyone, started from the best answer so far."""
-    n = state.instance.num_customers
-    known = [] if state.best is None else list(state.best)
-    routes = known + pool
-    if not routes or state.deadline.passed():
-        return None
-    row_lower, row_upper = np.ones(n), np.full(n, np.inf)
-    entries = [route - 1 for route in routes]
-    if state.instance.vehicles is not None:  # one more row counts the vehicles
-        row_lower = np.append(row_lower, 0.0)
-        row_upper = np.append(row_upper, float(fleet_limit(state.instance)))
-        entries = [np.append(rows, n) for rows in entries]
-    sizes = np.array([len(rows) for rows in entries])
-    program = BinaryProgram(
-        cost=Routes.of(routes).lengths(state.instance),
-        row_lower=row_lower,
-        row_upper=row_upper,
-        starts=np.concatenate([[0], np.cumsum(sizes)]),
-        rows=np.concatenate(entries),
-        values=np.ones(int(sizes.sum())),
-    )
-    nodes = NODES if state.deadline.left() == np.inf else None
-    settings = MipSettings(rel_gap=1e-4, max_nodes=nodes, seed=state.seed)
-    warm = np.arange(len(routes)) < len(known) if known else None
-    point = solve_binary(program, settings, state.deadline, warm).point
-    if point is None:
-        return None
-    picked = [routes[c] for c in np.flatnonzero(point).tolist()]
-    everyone = np.unique(np.concatenate(picked)) if picked else np.zeros(0)
-    return _served_once(state.instance, picked) if len(everyone) == n else None
-
-
-def _served_once(instance: Instance, routes: list[IntArray]) -> Routes:
-    """Take customers out of all routes but the one where they cost least."""
-    where: dict[int, list[int]] = {}
-    for r, route in enumerate(routes):
-        for c in route.tolist():
-            where.setdefault(c, []).append(r)
-    kept = [route.tolist() for route in routes]
-    for c, several in where.items():
-        while len(several) > 1:
-            detours = [_detour(instance, kept[r], c) for r in several]
-            worst = several.pop(int(np.argmax(detours)))
-            kept[worst].remove(c)
-    return Routes.of(kept)
-
-
-def _detour(instance: Instance, route: list[int], customer: int) -> float:
-    at = route.index(customer)
-    a = route[at - 1] if at else 0
-    b = route[at + 1] if at + 1 < len(route) else 0
-    there = instance.lengths([a, customer, a], [customer, b, b])
-    return float(there[0] + there[1] - there[2])

@@ -28,12 +28,15 @@ def recombine(
     solutions: Sequence[Sequence[Sequence[int]]],
     deadline: Deadline,
 ) -> Lists:
-    """Return routes at least as good as the best of the feasible `solutions`."""
+    """Return routes at least as good as the best of the feasible `solutions`.
+
+    Those with too many routes count too: each of their routes may be chosen.
+    """
     judged = [(judge(instance, Solution(s)), s) for s in solutions]
     feasible = [(verdict.cost, s) for verdict, s in judged if verdict.feasible]
     if not feasible:
         raise ValueError("recombine needs at least one feasible solution")
-    columns = _columns(instance, [s for _, s in feasible])
+    columns = _columns(instance, solutions)
     best: Lists = [list(route) for route in min(feasible, key=lambda f: f[0])[1]]
     for region in _regions(instance, best):
         if deadline.passed():
