@@ -169,9 +169,6 @@ def warm_assignment(toy: Instance) -> None:
     crowd = AssignProblem(rising, many, len(many) - 1, 2)
     quick = AssignSettings(rounds=1)
     assign(crowd, "fast", quick, Deadline.never())
-    # Units would fit but whole customers do not, so that the annealing runs.
-    stuck = AssignProblem(np.ones((3, 2)), np.full(3, 7), 11, 2)
-    assign(stuck, "fast", quick, Deadline.never())
     open_vehicles(crowd, 1, 2, Deadline.never())
     repair(problem, toy.num_customers)
 

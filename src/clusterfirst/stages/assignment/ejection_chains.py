@@ -306,9 +306,4 @@ def relieve(placed: Placement, deadline: Deadline) -> int:
     amounts, far = np.zeros(AMOUNTS, dtype=np.int64), np.zeros(AMOUNTS)
     while source < len(placed.load) and not deadline.passed():
         source = _relieve(placed, source, largest, amounts, far)
-    return overload(placed)
-
-
-def overload(placed: Placement) -> int:
-    """Units above capacity, over all vehicles."""
     return int(np.maximum(placed.load - placed.capacity, 0).sum())
