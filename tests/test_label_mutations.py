@@ -162,36 +162,6 @@ def test_odd_manifests_cost_a_warning(tmp_path: Path) -> None:
         read_labels(good)
 
 
-@pytest.mark.parametrize("kind", ["world", "city"])
-def test_odd_caches_are_drawn_again(tmp_path: Path, kind: str) -> None:
-    """Arrays of other shapes, kinds, orders and rows are not used."""
-    source = SOURCES[kind]
-    good = _save(tmp_path / "good", source, _trivial(source, 4, range(3)))
-    read_labels(good)
-    (path,) = good.glob("drawn-*.npz")
-    with np.load(path) as file:
-        arrays = dict(file)
-    for name, array in arrays.items():
-        for odd in (
-            array[:2],
-            array[::-1],
-            array[..., None],
-            array.astype("U9"),
-            np.zeros(()),
-            np.full_like(array, 10**9),
-        ):
-            np.savez(path, **(arrays | {name: odd}))  # type: ignore[arg-type]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", InputWarning)
-                labels = read_labels(good)
-                # Nothing tells another day from the one drawn, but its cost does.
-                assert len(labels) + labels.dropped == 3
-        kept = {key: value for key, value in arrays.items() if key != name}
-        np.savez(path, **kept)  # type: ignore[arg-type]
-        with pytest.warns(InputWarning, match="W714"):
-            assert len(read_labels(good)) == 3
-
-
 def _fifo(path: Path) -> None:
     os.mkfifo(path)
 
@@ -216,7 +186,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", ["shard", "manifest.json", "drawn"])
+@pytest.mark.parametrize("place", ["shard", "manifest.json"])
 def test_only_regular_files_are_read(
     tmp_path: Path, capsys: Capture, kind: str, place: str
 ) -> None:
@@ -224,12 +194,7 @@ def test_only_regular_files_are_read(
     source = SOURCES["world"]
     good = _save(tmp_path / "good", source, _trivial(source, 4, range(3)))
     read_labels(good)
-    if place == "shard":
-        path = shard_paths(good)[0]
-    elif place == "drawn":
-        (path,) = good.glob("drawn-*.npz")
-    else:
-        path = good / place
+    path = shard_paths(good)[0] if place == "shard" else good / place
     path.unlink()
     KINDS[kind](path)
     with in_time(20):

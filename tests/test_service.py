@@ -193,13 +193,13 @@ def test_a_plan_that_waits_is_stopped_at_once(client: httpx.Client) -> None:
 def test_the_same_key_gives_the_same_plan(client: httpx.Client) -> None:
     """Idempotency-Key: one plan for two requests; another body is refused."""
     key = {"Idempotency-Key": "order 17 of Tuesday"}
-    one = ask(client, schemas.PLAN_EXAMPLE, **key)
-    two = ask(client, schemas.PLAN_EXAMPLE, **key)
+    one = ask(client, schemas.EXAMPLES["plan"], **key)
+    two = ask(client, schemas.EXAMPLES["plan"], **key)
     assert one["id"] == two["id"]
     twin = {"Idempotency-Key": "twins"}
     with ThreadPoolExecutor(8) as pool:
         twins = [
-            pool.submit(ask, client, schemas.PLAN_EXAMPLE, **twin) for _ in range(8)
+            pool.submit(ask, client, schemas.EXAMPLES["plan"], **twin) for _ in range(8)
         ]
     assert len({twin.result()["id"] for twin in twins}) == 1
     answer = client.post("/v1/plans", json={"instance": random_day(3)}, headers=key)
@@ -291,7 +291,7 @@ def test_replanning_takes_orders_in_and_out(client: httpx.Client, plan: Plan) ->
 
 def test_a_table_with_coordinates_is_enough(client: httpx.Client) -> None:
     """CSV in the body, the figures in the query, the depot by its name."""
-    text = schemas.TABLE_EXAMPLE
+    text = schemas.EXAMPLES["table"]
     headers = {"Content-Type": "text/csv", "Prefer": "wait=20"}
     where = "/v1/plans?capacity=5&time_limit=0.2"
     answer = client.post(where, content=text, headers=headers)
@@ -331,7 +331,7 @@ def test_validate_names_every_line(client: httpx.Client) -> None:
     assert not found["valid"]
     assert [p["where"] for p in found["problems"]] == ["line 2 demand", "line 4 demand"]
     assert "upload" not in answer.text
-    fine = client.post("/v1/validate", json=schemas.PLAN_EXAMPLE).json()
+    fine = client.post("/v1/validate", json=schemas.EXAMPLES["plan"]).json()
     assert fine["valid"]
     assert fine["least_vehicles"] == 2
 
@@ -406,9 +406,9 @@ def test_validate_finds_everything_around_a_table(client: httpx.Client) -> None:
 
 def test_check_judges_somebodys_routes(client: httpx.Client) -> None:
     """Feasible routes with their cost; a missing customer with its sentence."""
-    good = client.post("/v1/check", json=schemas.CHECK_EXAMPLE).json()
+    good = client.post("/v1/check", json=schemas.EXAMPLES["check"]).json()
     assert good["feasible"]
-    bad = {**schemas.CHECK_EXAMPLE, "routes": [["north", "north-east"]]}
+    bad = {**schemas.EXAMPLES["check"], "routes": [["north", "north-east"]]}
     answer = client.post("/v1/check", json=bad).json()
     assert {p["code"] for p in answer["violations"]} == {"E802"}
 
@@ -513,7 +513,7 @@ def test_metrics_count(client: httpx.Client, plan: Plan) -> None:
 
 def test_vroom_speaks_vroom(client: httpx.Client) -> None:
     """Routes, steps, loads and summary; too large jobs are unassigned."""
-    body = json.loads(json.dumps(schemas.VROOM_EXAMPLE))
+    body = json.loads(json.dumps(schemas.EXAMPLES["vroom"]))
     body["jobs"].append({"id": 3, "location": [3.7, 51.0], "delivery": [9]})
     body["options"] = {"l": 0.2}
     answer = client.post("/v1/vroom", json=body).json()
@@ -633,14 +633,14 @@ def test_the_page_is_light_and_whole(client: httpx.Client) -> None:
 
 def test_a_city_prices_orders_and_forecasts(client: httpx.Client) -> None:
     """Likely days of the bundled city: a price with its spread, a fleet for 95 %."""
-    found = client.post("/v1/quote", json=schemas.CITY_QUOTE_EXAMPLE).json()
+    found = client.post("/v1/quote", json=schemas.EXAMPLES["city_quote"]).json()
     assert found["fits"]
     assert found["now"]["price"] >= 0
     assert found["end_of_day"]["p10"] <= found["end_of_day"]["p90"]
-    ahead = client.post("/v1/forecast", json=schemas.FORECAST_EXAMPLE).json()
+    ahead = client.post("/v1/forecast", json=schemas.EXAMPLES["forecast"]).json()
     assert ahead["days"] == 5
     assert ahead["fleet_for_95_percent"] >= ahead["fleet_by_load_for_95_percent"] > 0
-    many = {**schemas.FORECAST_EXAMPLE, "days": 10**6}
+    many = {**schemas.EXAMPLES["forecast"], "days": 10**6}
     assert client.post("/v1/forecast", json=many).json()["code"] == "E404"
 
 
@@ -737,7 +737,7 @@ def test_limits_of_vehicles_and_one_way_streets_are_warm(client: httpx.Client) -
 
 def test_vroom_leaves_out_what_does_not_fit(client: httpx.Client) -> None:
     """A fleet that is too small is no error of the client's; nor are idle trucks."""
-    body = json.loads(json.dumps(schemas.VROOM_EXAMPLE))
+    body = json.loads(json.dumps(schemas.EXAMPLES["vroom"]))
     del body["vehicles"][1]
     body["options"] = {"l": 0.2}
     answer = client.post("/v1/vroom", json=body).json()

@@ -27,25 +27,6 @@ from clusterfirst.service.store import Store
 
 router = APIRouter(prefix="/v1/cities", tags=["cities"])
 BUNDLED = "bundled"
-TABLE = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            CSV: {
-                "schema": {"type": "string"},
-                "example": "id,lat,lon\ndepot,51.05,3.72\nnorth,51.07,3.72\n",
-            }
-        },
-    }
-}
-ORDERS = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            CSV: {"schema": {"type": "string"}, "example": "id,demand\nnorth,3\n"}
-        },
-    }
-}
 
 
 def finder(store: Store) -> Callable[[str], City]:
@@ -66,7 +47,12 @@ def finder(store: Store) -> Callable[[str], City]:
     return find
 
 
-@router.post("", responses=schemas.answers(201), openapi_extra=TABLE, status_code=201)
+@router.post(
+    "",
+    responses=schemas.answers(201),
+    openapi_extra=schemas.table("locations"),
+    status_code=201,
+)
 async def create(request: Request) -> JSONResponse:
     """Create a city from a table of locations; the query has `name`, `depot`,
     `capacity` and `vehicles`.
@@ -141,7 +127,7 @@ def _shown(city_id: str, city: City, days: int) -> dict[str, Any]:
 @router.post(
     "/{city}/days",
     responses=schemas.answers(201),
-    openapi_extra=ORDERS,
+    openapi_extra=schemas.table("orders"),
     status_code=201,
 )
 async def add_days(city: str, request: Request) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def _shown(plans: Plans, city: str) -> dict[str, Any]:
 @router.post(
     "/{city}/learn",
     responses=schemas.answers(202),
-    openapi_extra=schemas.body({"type": "object"}, schemas.LEARN_EXAMPLE),
+    openapi_extra=schemas.body("learn"),
     status_code=202,
 )
 async def learn(city: str, request: Request) -> JSONResponse:

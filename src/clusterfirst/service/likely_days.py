@@ -92,7 +92,7 @@ def history_of(store: Store, city: str) -> History:
 @router.post(
     "/quote",
     responses=schemas.answers(200),
-    openapi_extra=schemas.body({"type": "object"}, schemas.CITY_QUOTE_EXAMPLE),
+    openapi_extra=schemas.body("city_quote"),
 )
 async def quote(request: Request) -> JSONResponse:
     """The price of a new order in a city: now, and by the end of the day."""
@@ -117,7 +117,7 @@ async def quote(request: Request) -> JSONResponse:
 @router.post(
     "/forecast",
     responses=schemas.answers(200),
-    openapi_extra=schemas.body({"type": "object"}, schemas.FORECAST_EXAMPLE),
+    openapi_extra=schemas.body("forecast"),
 )
 async def forecasts(request: Request) -> JSONResponse:
     """Vehicles, length and load over likely days of a city."""

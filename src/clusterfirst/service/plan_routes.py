@@ -45,7 +45,7 @@ PLAN = schemas.answers(200, 202, schema=schemas.PLAN)
 @router.post(
     "",
     responses=PLAN,
-    openapi_extra=schemas.body(schemas.PLAN_BODY, schemas.PLAN_EXAMPLE, tables=True),
+    openapi_extra=schemas.body("plan", schemas.PLAN_BODY, tables=True),
 )
 async def ask(request: Request) -> Response:
     """Ask for a plan; `Prefer: wait=2` answers at once when it is done in time.
@@ -183,7 +183,7 @@ def _drawing(request: Request) -> asyncio.Lock:
 @router.post(
     "/{plan}/move",
     responses=schemas.answers(200),
-    openapi_extra=schemas.body({"type": "object"}, schemas.MOVE_EXAMPLE),
+    openapi_extra=schemas.body("move"),
 )
 async def move(plan: str, request: Request) -> JSONResponse:
     """What moving a customer to another route would cost; with `apply` a new plan."""
@@ -202,7 +202,7 @@ async def move(plan: str, request: Request) -> JSONResponse:
 @router.post(
     "/{plan}/replan",
     responses=PLAN,
-    openapi_extra=schemas.body({"type": "object"}, schemas.REPLAN_EXAMPLE),
+    openapi_extra=schemas.body("replan"),
 )
 async def replan(plan: str, request: Request) -> Response:
     """Plan again with orders added, removed or changed, from these routes."""
@@ -224,7 +224,7 @@ async def replan(plan: str, request: Request) -> Response:
 @router.post(
     "/{plan}/quote",
     responses=schemas.answers(200),
-    openapi_extra=schemas.body({"type": "object"}, schemas.QUOTE_EXAMPLE),
+    openapi_extra=schemas.body("quote"),
 )
 async def quote(plan: str, request: Request) -> JSONResponse:
     """What a new order would cost on every route of this plan, the cheapest first;

@@ -16,30 +16,20 @@ from clusterfirst.problem.errors import (
 )
 
 # Everything else that is wrong with the input is 422: read, but not acceptable.
-STATUS = {
-    "E101": 400,
-    "E103": 400,
-    "E104": 413,
-    "E301": 400,
-    "E302": 400,
-    "E303": 400,
-    "E304": 400,
-    "E305": 400,
-    "E401": 413,
-    "E501": 413,
-    "E502": 415,
-    "E503": 404,
-    "E504": 403,
-    "E505": 429,
-    "E506": 404,
-    "E507": 401,
-    "E508": 409,
-    "E510": 408,
-    "E511": 409,
-    "E513": 413,
-    "E732": 507,
-    "E999": 500,
+_CODES = {
+    400: "E101 E103 E301 E302 E303 E304 E305",
+    401: "E507",
+    403: "E504",
+    404: "E503 E506",
+    408: "E510",
+    409: "E508 E511",
+    413: "E104 E401 E501 E513",
+    415: "E502",
+    429: "E505",
+    500: "E999",
+    507: "E732",
 }
+STATUS = {code: status for status, codes in _CODES.items() for code in codes.split()}
 
 
 class Refusal(InputError):

@@ -46,7 +46,7 @@ CHECK_KEYS = {"instance", "routes", "cost"}
 @router.post(
     "/validate",
     responses=schemas.answers(200),
-    openapi_extra=schemas.body(schemas.PLAN_BODY, schemas.PLAN_EXAMPLE, tables=True),
+    openapi_extra=schemas.body("plan", schemas.PLAN_BODY, tables=True),
 )
 async def validate(request: Request) -> dict[str, Any]:
     """All problems of the input with their codes; nothing is solved."""
@@ -99,7 +99,7 @@ def _with_lines(
 @router.post(
     "/check",
     responses=schemas.answers(200),
-    openapi_extra=schemas.body({"type": "object"}, schemas.CHECK_EXAMPLE),
+    openapi_extra=schemas.body("check"),
 )
 async def check(request: Request) -> dict[str, Any]:
     """Judge somebody's routes: recompute the cost, list every violation."""
@@ -119,7 +119,7 @@ async def check(request: Request) -> dict[str, Any]:
 @router.post(
     "/vroom",
     responses={**schemas.answers(200), 500: {"description": "VROOM's code 1"}},
-    openapi_extra=schemas.body({"type": "object"}, schemas.VROOM_EXAMPLE),
+    openapi_extra=schemas.body("vroom"),
 )
 @router.post("/vroom/", include_in_schema=False)  # as vroom-express is asked
 async def vroom(request: Request) -> JSONResponse:

@@ -23,63 +23,11 @@ from clusterfirst.problem.errors import InputError, Problem
 
 FILE = "clusterfirst.sqlite"
 DAY = 86_400.0
-# Step n brings a database of version n - 1 to version n; steps are never changed.
-MIGRATIONS = (
-    """
-    CREATE TABLE instances (hash TEXT PRIMARY KEY, document TEXT NOT NULL);
-    CREATE TABLE plans (
-        id TEXT PRIMARY KEY,
-        created REAL NOT NULL,
-        finished REAL,
-        name TEXT NOT NULL,
-        origin TEXT NOT NULL,
-        parent TEXT,
-        version INTEGER NOT NULL,
-        instance TEXT NOT NULL REFERENCES instances (hash),
-        request TEXT NOT NULL,
-        status TEXT NOT NULL,
-        answer TEXT
-    );
-    CREATE INDEX plans_by_age ON plans (created);
-    CREATE INDEX plans_by_instance ON plans (instance);
-    CREATE TABLE keys (
-        key TEXT PRIMARY KEY,
-        body TEXT NOT NULL,
-        plan TEXT NOT NULL REFERENCES plans (id) ON DELETE CASCADE
-    );
-    CREATE TABLE cities (
-        id TEXT PRIMARY KEY,
-        created REAL NOT NULL,
-        name TEXT NOT NULL,
-        depot TEXT NOT NULL,
-        defaults TEXT NOT NULL,
-        locations TEXT NOT NULL
-    );
-    CREATE TABLE days (
-        city TEXT NOT NULL REFERENCES cities (id) ON DELETE CASCADE,
-        name TEXT NOT NULL,
-        created REAL NOT NULL,
-        orders TEXT NOT NULL,
-        PRIMARY KEY (city, name)
-    );
-    """,
-    """
-    CREATE TABLE lessons (
-        city TEXT PRIMARY KEY,
-        hours REAL NOT NULL,
-        status TEXT NOT NULL,
-        created REAL NOT NULL,
-        stage TEXT NOT NULL,
-        line TEXT NOT NULL
-    );
-    """,
-    """
-    CREATE TABLE used_keys (
-        key TEXT PRIMARY KEY, body TEXT NOT NULL, made TEXT NOT NULL
-    );
-    INSERT INTO used_keys SELECT key, body, plan FROM keys;
-    DROP TABLE keys;
-    """,
+# Script n brings a database of version n - 1 to version n; scripts are never changed.
+_SCRIPTS = (Path(__file__).parent / "migrations").glob("*.sql")
+MIGRATIONS = tuple(
+    path.read_text(encoding="utf-8")
+    for path in sorted(_SCRIPTS, key=lambda path: int(path.stem))
 )
 Key = tuple[str, str]  # an Idempotency-Key, and what the whole request is known by
 

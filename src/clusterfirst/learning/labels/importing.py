@@ -92,7 +92,7 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 def _check(bodies: list[bytes], source: Source, path: Path) -> None:
     for data in alike(bodies):
-        group = columns(data, source, 0, path.parent)
+        group = columns(data, source, 0)
         faults = find_faults(group, source)
         wrong = np.flatnonzero(faults != "")
         if len(wrong):

@@ -2,24 +2,18 @@
 
 Labels come as columns, grouped by the number of customers and in an order that
 depends on what the labels are, not on who wrote them when. Each is checked here as
-the judge would, thousands at a time: loads in whole units, tours, cost. What was
-drawn is kept beside the shards (`drawn-*.npz`), because drawing takes a millisecond.
+the judge would, thousands at a time: loads in whole units, tours, cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from clusterfirst.files.atomic import replacing
-from clusterfirst.files.outputs import Outputs
-from clusterfirst.files.sets import npz_arrays
-from clusterfirst.files.source import MEGABYTE, Limits, read_bytes
 from clusterfirst.learning.labels.columns import LabelGroup, checked, concatenate
 from clusterfirst.learning.labels.records import (
     FAILURE,
@@ -27,9 +21,8 @@ from clusterfirst.learning.labels.records import (
     heads,
     well_formed,
 )
-from clusterfirst.learning.labels.shards import read_shards, warn
+from clusterfirst.learning.labels.shards import read_shards
 from clusterfirst.learning.labels.sources import Source
-from clusterfirst.problem.errors import InputError
 from clusterfirst.problem.instance import (
     EARTH_RADIUS_KM,
     FloatArray,
@@ -37,8 +30,6 @@ from clusterfirst.problem.instance import (
     IntArray,
 )
 from clusterfirst.problem.solution import Solution
-
-CACHE_LIMITS = Limits(max_bytes=4096 * MEGABYTE)
 
 
 @dataclass(frozen=True)
@@ -54,7 +45,7 @@ class LabelView:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelSet(Sequence[LabelView]):
+class LabelSet:
     """All good labels of some folders, by size."""
 
     groups: dict[int, LabelGroup]
@@ -65,16 +56,8 @@ class LabelSet(Sequence[LabelView]):
     def __len__(self) -> int:
         return sum(map(len, self.groups.values()))
 
-    @overload
-    def __getitem__(self, number: int) -> LabelView: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> list[LabelView]: ...
-
-    def __getitem__(self, number: int | slice) -> LabelView | list[LabelView]:
+    def __getitem__(self, number: int) -> LabelView:
         """Return a label by its number; sizes follow each other, smallest first."""
-        if isinstance(number, slice):
-            return [self[i] for i in range(*number.indices(len(self)))]
         group, i = self._find(number)
         rows = group.rows[i]
         return LabelView(
@@ -122,26 +105,26 @@ def read_labels(*folders: str | Path) -> LabelSet:
 
     Labels that do not pass are left out, with a warning that names the first.
     """
-    sources: dict[str, tuple[Source, Path]] = {}
+    sources: dict[str, Source] = {}
     bodies: dict[str, list[bytes]] = {}
     for folder in map(Path, folders):
         for source, found in read_shards(folder):
-            sources.setdefault(source.key, (source, folder))
+            sources.setdefault(source.key, source)
             bodies.setdefault(source.key, []).extend(found)
     keys = sorted(sources)
     parts: dict[int, list[LabelGroup]] = {}
     failures = dropped = 0
     for number, key in enumerate(keys):
-        source, folder = sources[key]
+        source = sources[key]
         records = well_formed(bodies[key], stored=source.kind == "stored")
         best, failed = _best_of_rivals(records)
         failures += failed
         dropped += len(bodies[key]) - len(records)
         for data in alike(best):
-            group = columns(data, source, number, folder)
+            group = columns(data, source, number)
             parts.setdefault(group.route.shape[1], []).append(group)
     groups = {}
-    listed = [sources[key][0] for key in keys]
+    listed = [sources[key] for key in keys]
     for n in sorted(parts):
         whole = checked(concatenate(parts[n]), listed)
         dropped += sum(map(len, parts[n])) - len(whole)
@@ -174,16 +157,14 @@ def alike(bodies: list[bytes]) -> list[npt.NDArray[Any]]:
     return [decode_alike(pile) for pile in piles.values()]
 
 
-def columns(
-    data: npt.NDArray[Any], source: Source, number: int, folder: Path
-) -> LabelGroup:
+def columns(data: npt.NDArray[Any], source: Source, number: int) -> LabelGroup:
     """Draw the instances of labels of one source, size and layout."""
     head, names = data["head"], data.dtype.names or ()
     count, n = data["route"].shape
     if source.kind == "stored":
         drawn = _stored(data, source)
     else:
-        drawn = _drawn(source, n, head["index"], folder)
+        drawn = _drawn(source, n, head["index"])
     place = data["place"].astype(np.int64) if "place" in names else None
     return LabelGroup(
         **drawn,
@@ -207,48 +188,28 @@ def _stored(data: npt.NDArray[Any], source: Source) -> dict[str, npt.NDArray[Any
     rows[rows > city.num_locations] = 0  # the check will refuse it
     unit = source.stored_instance(np.arange(1, 2), np.ones(1)).demand_units[1]
     demands = np.hstack([depot, data["demands"].astype(np.int64) * unit])
-    capacity = np.full(count, round(source.capacity * unit))
-    return _instances(source, rows, None, demands, capacity)
+    return {
+        "coords": _plane(city.coords[rows], city.metric),
+        "demands": demands,
+        "capacity": np.full(count, round(source.capacity * unit)),
+        "rows": rows,
+    }
 
 
 def _drawn(
-    source: Source, n: int, index: npt.NDArray[Any], folder: Path
+    source: Source, n: int, index: npt.NDArray[Any]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Instances drawn now, or found beside the shards from an earlier time."""
-    cache = folder / f"drawn-{source.key}-n{n}.npz"
-    wanted = np.unique(index)
-    known = _read_cache(cache, source, n)
-    missing = np.setdiff1d(wanted, known["index"]) if known else wanted
-    if len(missing):
-        fresh = _draw(source, n, missing)
-        if known:
-            fresh = {k: np.concatenate([known[k], fresh[k]]) for k in known}
-        order = np.argsort(fresh["index"])
-        known = {name: array[order] for name, array in fresh.items()}
-        try:
-            Outputs().resumed(folder, [cache.name], ours=True)  # not through a link
-            with replacing(cache) as file:
-                np.savez(file, **known)  # type: ignore[arg-type]  # their stub: a bool
-        except InputError:
-            pass  # a folder that is read-only or full: draw again next time
-    at = np.searchsorted(known["index"], index)
-    rows, coords = known["rows"][at].astype(np.int64), known["coords"][at]
-    demands = known["demands"][at].astype(np.int64)
-    capacity = known["capacity"][at]
-    return _instances(source, rows, coords, demands, capacity)
-
-
-def _instances(
-    source: Source,
-    rows: IntArray,
-    coords: FloatArray | None,
-    demands: IntArray,
-    capacity: IntArray,
-) -> dict[str, npt.NDArray[Any]]:
-    if source.city is not None:
-        coords = _plane(source.city.coords[rows], source.city.metric)
-    assert coords is not None
-    return {"coords": coords, "demands": demands, "capacity": capacity, "rows": rows}
+    """Instances drawn again, each once."""
+    wanted, at = np.unique(index, return_inverse=True)
+    drawn = [source.draw(n, int(i)) for i in wanted]
+    unknown = np.full(n + 1, -1)
+    rows = [unknown if i.city_rows is None else i.city_rows for i in drawn]
+    return {
+        "coords": np.stack([i.plane for i in drawn])[at],
+        "demands": np.stack([i.demand_units for i in drawn])[at],
+        "capacity": np.array([i.capacity_units for i in drawn])[at],
+        "rows": np.stack(rows)[at],
+    }
 
 
 def _plane(coords: FloatArray, metric: str) -> FloatArray:
@@ -261,53 +222,3 @@ def _plane(coords: FloatArray, metric: str) -> FloatArray:
     shrink[..., 0] = np.cos(middle[..., 1])
     plane: FloatArray = EARTH_RADIUS_KM * (angle - middle) * shrink
     return plane
-
-
-def _draw(source: Source, n: int, indices: IntArray) -> dict[str, npt.NDArray[Any]]:
-    instances = [source.draw(n, int(index)) for index in indices]
-    # Rows of the city are enough to know the coordinates.
-    no_rows, no_coords = np.full(n + 1, -1), np.empty((0, 2))
-    rows = [no_rows if i.city_rows is None else i.city_rows for i in instances]
-    coords = [i.plane if i.city_rows is None else no_coords for i in instances]
-    demands = np.stack([i.demand_units for i in instances])
-    small = int(demands.max(initial=0)) < 2**31  # half the file, nearly always
-    return {
-        "index": np.asarray(indices, dtype=np.uint64),
-        "coords": np.stack(coords),
-        "rows": np.stack(rows).astype(np.int32),
-        "demands": demands.astype(np.int32 if small else np.int64),
-        "capacity": np.array([i.capacity_units for i in instances]),
-    }
-
-
-def _read_cache(path: Path, source: Source, n: int) -> dict[str, npt.NDArray[Any]]:
-    """Return what was drawn before; {} if there is nothing whole."""
-    if not path.exists():
-        return {}
-    try:
-        found = npz_arrays(read_bytes(path, CACHE_LIMITS.max_bytes), CACHE_LIMITS)
-    except InputError as error:
-        warn(f"W714 {path.name} is not used: {error.problems[0]}")
-        return {}
-    rows_of_city = 0 if source.city is None else len(source.city.coords)
-    index = found.get("index", np.empty(0))
-    count = index.shape[:1]
-    layout = {
-        "index": (count, "u"),
-        "coords": ((*count, 0 if rows_of_city else n + 1, 2), "f"),
-        "rows": ((*count, n + 1), "i"),
-        "demands": ((*count, n + 1), "i"),
-        "capacity": (count, "i"),
-    }
-    whole = found.keys() == layout.keys() and all(
-        (array.shape, array.dtype.kind) == layout[name] for name, array in found.items()
-    )
-    if (
-        not whole
-        or (index[1:] <= index[:-1]).any()
-        or (found["rows"] < (0 if rows_of_city else -1)).any()
-        or (found["rows"] >= max(rows_of_city, 0)).any()
-    ):
-        warn(f"W714 {path.name} is not used: its arrays are not those of the labels")
-        return {}
-    return found
