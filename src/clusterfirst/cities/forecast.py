@@ -20,7 +20,12 @@ from clusterfirst.cities.day_law import DayLaw, Wish
 from clusterfirst.cities.quick_plan import quick_plan
 from clusterfirst.files.picture import FAINT, INK, PALETTE
 from clusterfirst.files.tables import format_table
-from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
+from clusterfirst.problem.errors import (
+    InfeasibleError,
+    InputError,
+    Problem,
+    require_whole,
+)
 from clusterfirst.problem.instance import FloatArray
 from clusterfirst.solving.cluster import Engine, map_tasks
 
@@ -48,16 +53,11 @@ class ForecastSettings:
     engine: Engine = "pool"
 
     def __post_init__(self) -> None:
-        checks = {
-            "days": (1 <= self.days <= MOST_DAYS, f"1 to {MOST_DAYS} days"),
-            "growth": (0 < self.wish.growth <= 100, "a number above 0, at most 100"),
-            "workers": (1 <= self.workers <= 1024, "1 to 1024"),
-        }
-        given = {"days": self.days, "growth": self.wish.growth, "workers": self.workers}
-        for name, (good, rule) in checks.items():
-            if not good:
-                where = f"--{name}"
-                raise InputError(Problem("E404", where, str(given[name]), rule))
+        require_whole("--days", self.days, 1, MOST_DAYS)
+        require_whole("--workers", self.workers, 1, 1024)
+        if not 0 < self.wish.growth <= 100:
+            rule = "a number above 0, at most 100"
+            raise InputError(Problem("E404", "--growth", f"{self.wish.growth}", rule))
 
 
 @dataclass(frozen=True, eq=False)

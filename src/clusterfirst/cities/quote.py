@@ -20,7 +20,7 @@ import numpy as np
 from clusterfirst.cities.day_law import DayLaw, Wish
 from clusterfirst.cities.quick_plan import Plan, Routes, improved, quick_plan
 from clusterfirst.problem.city import City
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem, require_whole
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.problem.solution import Solution, judge
 
@@ -40,10 +40,7 @@ class QuoteSettings:
 
     def __post_init__(self) -> None:
         for name, most in (("completions", 100_000), ("threads", 64)):
-            value = getattr(self, name)
-            if not 1 <= value <= most:
-                rule = f"must be a whole number from 1 to {most}"
-                raise InputError(Problem("E404", name, str(value), rule))
+            require_whole(name, getattr(self, name), 1, most)
 
 
 @dataclass(frozen=True)

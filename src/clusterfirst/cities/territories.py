@@ -26,7 +26,7 @@ from clusterfirst.cities.partition import Ground, partition
 from clusterfirst.cities.quick_plan import Plan, quick_plan
 from clusterfirst.files.picture import FAINT, INK, PALETTE
 from clusterfirst.files.tables import format_table
-from clusterfirst.problem.errors import InfeasibleError, InputError, Problem
+from clusterfirst.problem.errors import InfeasibleError, Problem, require_whole
 from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ class TerritorySettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.vehicles <= MOST_DAYS:
-            rule = f"1 to {MOST_DAYS} vehicles"
-            raise InputError(Problem("E404", "--vehicles", str(self.vehicles), rule))
-        if not 1 <= self.days <= MOST_DAYS:
-            rule = f"1 to {MOST_DAYS} days"
-            raise InputError(Problem("E404", "--days", str(self.days), rule))
+        require_whole("--vehicles", self.vehicles, 1, MOST_DAYS)
+        require_whole("--days", self.days, 1, MOST_DAYS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +114,7 @@ def find_territories(
     """Find areas for a city's drivers, and what keeping to them costs."""
     city = history.city.replace(vehicles=None)
     history = history.in_city(city)
-    if settings.vehicles > city.num_locations:
-        rule = f"the city has {city.num_locations} locations"
-        raise InputError(Problem("E404", "--vehicles", str(settings.vehicles), rule))
+    require_whole("--vehicles", settings.vehicles, 1, city.num_locations)
     days, judged, real = _days(history, settings)
     total, served = len(days) + len(judged), []
     for number, day in enumerate(days):

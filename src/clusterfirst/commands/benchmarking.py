@@ -12,7 +12,12 @@ import typer
 from clusterfirst.commands import options
 from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
 from clusterfirst.commands.reading import expand, open_city, open_law
-from clusterfirst.problem.errors import INTERRUPTED, InputError, Problem
+from clusterfirst.problem.errors import (
+    INTERRUPTED,
+    InputError,
+    Problem,
+    require_whole,
+)
 
 if TYPE_CHECKING:
     from clusterfirst.evidence.bench.compare import BenchOptions, BenchProgress
@@ -273,9 +278,7 @@ def _city_days(
     from clusterfirst.cities.day_law import PAPER_ORDERS, Wish, warn_of_paper_law
     from clusterfirst.evidence.bench.sets import law_set
 
-    if count < 1:
-        rule = "must be at least 1"
-        raise InputError(Problem("E404", "count", str(count), rule))
+    require_whole("count", count, 1, 10**6)
     law = open_law(name)
     if customers is None and law.is_paper:
         customers = min(PAPER_ORDERS, law.city.num_locations)

@@ -19,6 +19,7 @@ from clusterfirst.problem.errors import (
     InputError,
     Problem,
     require_one_of,
+    require_whole,
 )
 
 if TYPE_CHECKING:
@@ -239,10 +240,10 @@ def _words(now: Report) -> str:
 
 def _cores(threads: int | None) -> int:
     """How many cores to use."""
-    if threads is not None and threads < 1:
-        rule = "must be at least 1"
-        raise InputError(Problem("E404", "--threads", str(threads), rule))
-    return threads or os.cpu_count() or 1
+    if threads is None:
+        return os.cpu_count() or 1
+    require_whole("--threads", threads, 1, 1024)
+    return threads
 
 
 def _use_threads(count: int) -> None:

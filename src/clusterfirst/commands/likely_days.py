@@ -18,7 +18,7 @@ from clusterfirst.commands.console import (
     write_forms,
 )
 from clusterfirst.commands.reading import Reader, folders_read, open_law
-from clusterfirst.problem.errors import InputError, Problem
+from clusterfirst.problem.errors import InputError, Problem, require_one_of
 
 if TYPE_CHECKING:
     from clusterfirst.cities.quote import Quoter
@@ -206,9 +206,7 @@ def _weekday(name: str | None) -> int | None:
 
     if name is None:
         return None
-    if name.lower()[:3] not in WEEKDAYS:
-        rule = f"must be one of {', '.join(WEEKDAYS)}"
-        raise InputError(Problem("E404", "--weekday", name, rule))
+    require_one_of("--weekday", name.lower()[:3], WEEKDAYS)
     return WEEKDAYS.index(name.lower()[:3])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from clusterfirst.commands import options
-from clusterfirst.problem.errors import InputError, Problem, quote
+from clusterfirst.problem.errors import InputError, Problem, quote, require_whole
 
 if TYPE_CHECKING:
     from clusterfirst.cities.day_law import DayLaw
@@ -164,11 +164,8 @@ class Reader:
         from clusterfirst.problem.instance import Instance
 
         for name in ("max_customers", "max_bytes"):
-            value = getattr(self, name)
-            if value < 1:
-                rule = "must be a whole number of at least 1"
-                where = f"--{name.replace('_', '-')}"
-                raise InputError(Problem("E404", where, str(value), rule))
+            where = f"--{name.replace('_', '-')}"
+            require_whole(where, getattr(self, name), 1, 2**62)
         # A city without customers checks the other options before any file is read.
         empty: dict[str, Any] = {"demands": [0], "capacity": 1, "coords": [[0, 0]]}
         Instance(**(empty | self._changes))

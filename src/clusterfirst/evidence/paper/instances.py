@@ -21,7 +21,7 @@ from clusterfirst.evidence.bench.sets import (
 )
 from clusterfirst.evidence.paper.printed import PAPER_COUNTS, SIZES
 from clusterfirst.files import bundled_city
-from clusterfirst.problem.errors import InputError, Problem, require_one_of
+from clusterfirst.problem.errors import require_one_of, require_whole
 
 STANDARD_CAPACITY = {100: 50, 200: 80, 500: 100, 1000: 250}
 PUBLIC = {100: "cvrp100", 200: "lehd200", 500: "lehd500", 1000: "cvrp1000"}
@@ -61,9 +61,7 @@ def scale_of(name: str, instances: int | None) -> Scale:
     scale = SCALES[name]
     if instances is None:
         return scale
-    if instances < 1:
-        rule = "must be at least 1"
-        raise InputError(Problem("E404", "--instances", str(instances), rule))
+    require_whole("--instances", instances, 1, PAPER_COUNTS[100])
     counts = {size: min(instances, count) for size, count in scale.counts.items()}
     return replace(scale, counts=counts)
 
