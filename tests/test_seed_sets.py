@@ -13,13 +13,13 @@ import pytest
 from clusterfirst.networks.model_folder import save_model
 from clusterfirst.networks.neural import NeuralScorer
 from clusterfirst.problem.errors import InputError
-from clusterfirst.solving.neural import MIRRORS, _mirrored, sets_for
+from clusterfirst.solving.neural import sets_for
 from clusterfirst.solving.options import NeuralSettings
 from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.moved_seeds import centres
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Decoded
-from networks import RELATIVE, SMALL, small_day, small_model, small_network
+from networks import RELATIVE, small_day, small_model, small_network
 
 DAY = small_day(60)
 
@@ -104,19 +104,6 @@ def test_noise_draws_other_seeds() -> None:
     noise = NeuralSettings().seed_noise
     drawn = {tuple(scorer(vehicles, noise, s).seeds.tolist()) for s in range(4)}
     assert len(drawn) > 1
-
-
-def test_coordinates_are_mirrored(tmp_path: Path) -> None:
-    """Networks that see raw coordinates get other views of the same distances."""
-    views = [_mirrored(DAY, number) for number in range(MIRRORS)]
-    assert len({str(view.coords) for view in views}) == MIRRORS
-    for view in views:
-        assert np.allclose(view.distances, DAY.distances)
-        assert (view.demand_units == DAY.demand_units).all()
-    save_model(tmp_path / "xy", small_model("xy", SMALL), "# untrained")
-    result = solve(DAY, options(tmp_path / "xy", iterations=100, seed_sets=9))
-    assert result.verdict.feasible
-    assert "from 13 answers" in result.notes[-1]
 
 
 def test_seed_sets_stop_in_time_and_are_polished(untrained: Path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from clusterfirst.networks.model_folder import load_model
 from clusterfirst.networks.neural import (
@@ -25,7 +23,6 @@ from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.scores import Decoded, Scores, ScoreStream
 from clusterfirst.stages.search_state import SearchState, fleet_limit
 
-MIRRORS = 8
 SETS_NOTED = 20  # answers that get a line of their own in the notes
 
 
@@ -111,28 +108,17 @@ def _recombine(state: SearchState, found: list[Decoded]) -> None:
     )
 
 
-def _mirrored(instance: Instance, number: int) -> Instance:
-    """One of the eight symmetries of a square, within the day's own box."""
-    assert instance.coords is not None
-    points = instance.coords
-    flipped = points.min(axis=0) + points.max(axis=0) - points
-    points = np.where([bool(number & 1), bool(number & 2)], flipped, points)
-    points = points[:, ::-1] if number & 4 else points
-    return Instance(instance.demands, instance.capacity, coords=points)
-
-
 def _each_seed_set(
-    state: SearchState, plain: NeuralScorer, settings: NeuralSettings
+    state: SearchState, scorer: NeuralScorer, settings: NeuralSettings
 ) -> ScoreStream:
     """Yield scores for each seed set and fleet, and at moved seeds."""
-    views = _Views(state.instance, plain, settings.threads)
     count = sets_for(state.instance, settings)
     for first in range(0, count, settings.together):
         numbers = range(first, min(first + settings.together, count))
         asked = requests(state.instance, settings, numbers)
         wanted = next(asked)
         while wanted is not None:
-            scorer, seeds = views.scorer(wanted.number), wanted.seeds
+            seeds = wanted.seeds
             if seeds is None:
                 noise = settings.seed_noise if wanted.number else 0.0
                 size = seeds_for(state.instance, wanted.vehicles, settings)
@@ -142,34 +128,6 @@ def _each_seed_set(
                 scores = scorer.at(seeds)
             found = yield _with_plan(state, scores, settings)
             wanted = asked.send((wanted, scores, found))
-
-
-@dataclass
-class _Views:
-    """Who scores which seed set.
-
-    Raw coordinates are not invariant: mirrored copies of the map are other seed sets.
-    """
-
-    instance: Instance
-    plain: NeuralScorer
-    threads: int
-    mirrored: dict[int, NeuralScorer] = field(default_factory=dict)
-
-    def scorer(self, number: int) -> NeuralScorer:
-        """The networks at the view of this seed set."""
-        raw = self.plain.network.config.input == "xy"
-        view = number % MIRRORS
-        if not (raw and view and self.instance.metric == "euclidean"):
-            return self.plain
-        if view not in self.mirrored:
-            self.mirrored[view] = NeuralScorer(
-                self.plain.network,
-                _mirrored(self.instance, view),
-                threads=self.threads,
-                scoring=self.plain.scoring,
-            )
-        return self.mirrored[view]
 
 
 def scoring_of(instance: Instance, settings: NeuralSettings) -> Scoring:

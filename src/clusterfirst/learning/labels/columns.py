@@ -1,12 +1,7 @@
-"""Labels of one size as columns, and the check of thousands at a time.
-
-The check asks what `solution.judge` asks: loads in whole units, every customer in
-one route, tours, cost.
-"""
+"""Labels of one size as columns, and what the judge says of each."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from clusterfirst.learning.labels.sources import Source
-from clusterfirst.problem.errors import InputWarning
-from clusterfirst.problem.instance import FloatArray, IntArray
-
-CHUNK = 4096  # labels checked at a time, which bounds the memory
+from clusterfirst.problem.instance import FloatArray, Instance, IntArray
+from clusterfirst.problem.solution import Solution, judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,91 +45,86 @@ def concatenate(groups: list[LabelGroup]) -> LabelGroup:
     )
 
 
-def checked(group: LabelGroup, sources: list[Source]) -> LabelGroup:
-    """Return the labels that pass, warning about the others."""
-    wrong = np.full(len(group), "", dtype=object)
-    for start in range(0, len(group), CHUNK):
-        part = np.arange(start, min(start + CHUNK, len(group)))
-        for number in np.unique(group.source[part]).tolist():
-            chosen = part[group.source[part] == number]
-            wrong[chosen] = find_faults(group.only(chosen), sources[number])
-    bad = np.flatnonzero(wrong != "")
-    if len(bad):
-        i = bad[0]
-        name = sources[group.source[i]].name
-        warnings.warn(
-            f"W715 {len(bad)} of {len(group)} labels of {group.route.shape[1]} "
-            f"customers are left out; the first, {name} {group.index[i]}: {wrong[i]}",
-            InputWarning,
-            stacklevel=3,
-        )
-    return group.only(wrong == "")
+def good_labels(
+    data: npt.NDArray[Any], source: Source, number: int
+) -> tuple[LabelGroup | None, dict[int, str]]:
+    """The right ones among records of one size and layout, and what others lack.
 
-
-def find_faults(group: LabelGroup, source: Source) -> npt.NDArray[Any]:
-    """Say what is wrong with each label of one source: (B,) sentences or ""."""
-    count, n = group.route.shape
-    faults = np.full(count, "", dtype=object)
-    if n == 0:
-        return faults
-
-    def say(wrong: npt.NDArray[Any] | np.bool_, text: str) -> None:
-        faults[wrong & (faults == "")] = text  # the first fault explains the others
-
-    lines = np.arange(count)[:, None]
-    # More routes than customers: at least one is empty. Cut, because numbers of any
-    # size may stand there and every route gets a cell.
-    route = np.minimum(group.route, n)
-    routes = int(route.max()) + 1
-    cell = (lines * routes + route).ravel()
-    loads = np.bincount(cell, group.demands[:, 1:].ravel(), count * routes)
-    used = np.bincount(cell, minlength=count * routes).reshape(count, routes) > 0
+    Instances are drawn again, each once; faults go by the place of the record.
+    """
+    head, names = data["head"], data.dtype.names or ()
+    route = data["route"].astype(np.int64)
+    place = np.full_like(route, -1)
+    if "place" in names:
+        place = data["place"].astype(np.int64)
+    instances: list[Instance | None]
     if source.kind == "stored":
-        rows = np.sort(group.rows[:, 1:], axis=1)
-        again = np.asarray(rows[:, 1:] == rows[:, :-1])
-        twice = (rows[:, 0] < 1) | again.any(axis=1)
-        say(twice, "a location is unknown or used twice")
-    say(used.sum(axis=1) != route.max(axis=1) + 1, "a route is empty")
-    over = (loads.reshape(count, routes) > group.capacity[:, None]).any(axis=1)
-    say(over, "a route is above the capacity")
-    toured = group.place[:, 0] >= 0
-    if toured.any():
-        whole, costs = _tour_costs(group, source)
-        say(toured & ~whole, "the tours are not whole")
-        apart = np.abs(costs - group.cost) > 1e-6 * np.maximum(1, np.abs(costs))
-        say(toured & apart, "the cost is wrong")
-    return faults
+        instances = [_stored(rows, source) for rows in data]
+    else:
+        wanted, at = np.unique(head["index"], return_inverse=True)
+        drawn = [source.draw(route.shape[1], int(index)) for index in wanted]
+        instances = [drawn[k] for k in at]
+    costs = head["cost"].tolist()
+    found = [*map(fault_of, instances, route, place, costs)]
+    faults = {i: fault for i, fault in enumerate(found) if fault}
+    kept = [i for i in range(len(data)) if i not in faults]
+    if not kept:
+        return None, faults
+    days = [day for i in kept if (day := instances[i]) is not None]
+    nowhere = np.full(route.shape[1] + 1, -1)
+    rows = [nowhere if day.city_rows is None else day.city_rows for day in days]
+    group = LabelGroup(
+        coords=np.stack([day.plane for day in days]),
+        demands=np.stack([day.demand_units for day in days]),
+        capacity=np.array([day.capacity_units for day in days]),
+        rows=np.stack(rows),
+        route=route[kept],
+        place=place[kept],
+        cost=head["cost"][kept].astype(np.float64),
+        index=head["index"][kept].astype(np.int64),
+        seed=head["seed"][kept].astype(np.int64),
+        teacher=head["teacher"][kept].astype(np.int64),
+        source=np.full(len(kept), number),
+    )
+    return group, faults
 
 
-def _tour_costs(
-    group: LabelGroup, source: Source
-) -> tuple[npt.NDArray[np.bool_], FloatArray]:
-    """Whether places count 0, 1, ... in each route, and what the tours cost."""
-    count, n = group.route.shape
-    lines = np.arange(count)[:, None]
-    order = np.argsort(group.route * (n + 1) + group.place, axis=1)
-    route = np.take_along_axis(group.route, order, axis=1)
-    place = np.take_along_axis(group.place, order, axis=1)
-    starts = np.ones((count, n), dtype=bool)
-    starts[:, 1:] = route[:, 1:] != route[:, :-1]
-    step = np.zeros_like(place)
-    step[:, 1:] = place[:, :-1] + 1
-    whole = (place == np.where(starts, 0, step)).all(axis=1)
-    # Each stop is reached from the stop before it, or from the depot.
-    before = np.zeros_like(order)
-    before[:, 1:] = order[:, :-1] + 1
-    before[starts] = 0
-    last = np.ones_like(starts)
-    last[:, :-1] = starts[:, 1:]
+def _stored(record: Any, source: Source) -> Instance | None:
+    """The instance that a record carries, if its rows are those of the city."""
+    assert source.city is not None
+    rows = record["rows"].astype(np.int64)
+    known = (rows >= 1) & (rows <= source.city.num_locations)
+    if not known.all() or len(np.unique(rows)) < len(rows):
+        return None
+    return source.stored_instance(rows, record["demands"].astype(np.int64))
 
-    def lengths(a: IntArray, b: IntArray) -> FloatArray:
-        if source.city is not None:
-            everywhere = source.city.everywhere()
-            return everywhere.lengths(group.rows[lines, a], group.rows[lines, b])
-        gap = group.coords[lines, a] - group.coords[lines, b]
-        # The world and the public sets are Euclidean, without rounding.
-        return np.asarray(np.sqrt((gap**2).sum(axis=2)))
 
-    there = lengths(before, order + 1)
-    back = lengths(order + 1, np.zeros_like(order)) * last
-    return whole, np.asarray((there + back).sum(axis=1))
+def fault_of(
+    instance: Instance | None, route: IntArray, place: IntArray, cost: float
+) -> str:
+    """Say what is wrong with a label, or nothing."""
+    if instance is None:
+        return "a location is unknown or used twice"
+    toured = bool((place >= 0).all())
+    order, sizes = in_order(route, place)
+    inside = np.arange(len(route)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    if toured and (place[order] != inside).any():
+        return "the tours are not whole"
+    stated = cost if toured and len(route) else None
+    violations = judge(
+        instance, as_solution(route, place), stated_cost=stated
+    ).violations
+    return str(violations[0]) if violations else ""
+
+
+def in_order(route: IntArray, place: IntArray) -> tuple[IntArray, IntArray]:
+    """The customers route by route, each at its place, and how many a route has."""
+    # More routes than customers: one at least is empty, whatever the numbers are.
+    route = np.minimum(route, len(route))
+    return np.lexsort([place, route]), np.bincount(route)
+
+
+def as_solution(route: IntArray, place: IntArray) -> Solution:
+    """The routes of a label; where places are unknown, in any order."""
+    order, sizes = in_order(route, place)
+    return Solution(np.split(order + 1, np.cumsum(sizes)[:-1]) if len(sizes) else ())

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from clusterfirst.files.sets import npz_arrays
 from clusterfirst.files.source import MEGABYTE, Limits, named, read_bytes
-from clusterfirst.learning.labels.columns import find_faults
-from clusterfirst.learning.labels.labelset import alike, columns
+from clusterfirst.learning.labels.columns import good_labels
+from clusterfirst.learning.labels.labelset import alike
 from clusterfirst.learning.labels.records import Record
 from clusterfirst.learning.labels.shard_writer import write_shards
 from clusterfirst.learning.labels.shards import read_shards
@@ -92,11 +92,10 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 def _check(bodies: list[bytes], source: Source, path: Path) -> None:
     for data in alike(bodies):
-        group = columns(data, source, 0)
-        faults = find_faults(group, source)
-        wrong = np.flatnonzero(faults != "")
-        if len(wrong):
-            where = f"label {group.index[wrong[0]]}"
-            got = f"{faults[wrong[0]]} (and {len(wrong) - 1} more)"
+        _, faults = good_labels(data, source, 0)
+        if faults:
+            first = min(faults)
+            where = f"label {data['head']['index'][first]}"
+            got = f"{faults[first]} (and {len(faults) - 1} more)"
             rule = "every label must be valid"
             raise InputError(Problem("E711", where, got, rule), source=quote(str(path)))

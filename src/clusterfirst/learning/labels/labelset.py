@@ -1,8 +1,7 @@
 """Reading labels back: every instance drawn again, every label checked.
 
 Labels come as columns, grouped by the number of customers and in an order that
-depends on what the labels are, not on who wrote them when. Each is checked here as
-the judge would, thousands at a time: loads in whole units, tours, cost.
+depends on what the labels are, not on who wrote them when. The judge looks at each.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clusterfirst.learning.labels.columns import LabelGroup, checked, concatenate
+from clusterfirst.learning.labels.columns import (
+    LabelGroup,
+    as_solution,
+    concatenate,
+    good_labels,
+)
 from clusterfirst.learning.labels.records import (
-    FAILURE,
+    best_of_rivals,
     decode_alike,
-    heads,
+    is_failure,
     well_formed,
 )
-from clusterfirst.learning.labels.shards import read_shards
+from clusterfirst.learning.labels.shards import read_shards, warn
 from clusterfirst.learning.labels.sources import Source
-from clusterfirst.problem.instance import (
-    EARTH_RADIUS_KM,
-    FloatArray,
-    Instance,
-    IntArray,
-)
+from clusterfirst.problem.instance import FloatArray, Instance, IntArray
 from clusterfirst.problem.solution import Solution
 
 
@@ -86,10 +85,7 @@ class LabelSet:
         group, i = self._find(number)
         if group.place.shape[1] and group.place[i, 0] < 0:
             return None
-        order = np.lexsort([group.place[i], group.route[i]])
-        ends = np.cumsum(np.bincount(group.route[i]))[:-1]
-        parts = np.split(order, ends) if len(order) else []
-        return Solution((part + 1).tolist() for part in parts)
+        return as_solution(group.route[i], group.place[i])
 
     def _find(self, number: int) -> tuple[LabelGroup, int]:
         position = number + len(self) if number < 0 else number
@@ -117,35 +113,27 @@ def read_labels(*folders: str | Path) -> LabelSet:
     for number, key in enumerate(keys):
         source = sources[key]
         records = well_formed(bodies[key], stored=source.kind == "stored")
-        best, failed = _best_of_rivals(records)
-        failures += failed
+        best = best_of_rivals(records).values()
+        failures += sum(map(is_failure, best))
         dropped += len(bodies[key]) - len(records)
-        for data in alike(best):
-            group = columns(data, source, number)
-            parts.setdefault(group.route.shape[1], []).append(group)
+        for data in alike([body for body in best if not is_failure(body)]):
+            group, faults = good_labels(data, source, number)
+            dropped += len(faults)
+            if faults:
+                first, n = min(faults), data["route"].shape[1]
+                warn(
+                    f"W715 {len(faults)} of {len(data)} labels of {n} customers are "
+                    f"left out; the first, {source.name} "
+                    f"{data['head']['index'][first]}: {faults[first]}"
+                )
+            if group is not None:
+                parts.setdefault(group.route.shape[1], []).append(group)
     groups = {}
-    listed = [sources[key] for key in keys]
     for n in sorted(parts):
-        whole = checked(concatenate(parts[n]), listed)
-        dropped += sum(map(len, parts[n])) - len(whole)
-        if len(whole):
-            order = [whole.seed, whole.teacher, whole.index, whole.source]
-            groups[n] = whole.only(np.lexsort(order))
-    return LabelSet(groups, listed, failures, dropped)
-
-
-def _best_of_rivals(bodies: list[bytes]) -> tuple[list[bytes], int]:
-    """Keep one body per (size, index, teacher, seed); count the failures."""
-    head = heads(bodies)
-    label = head["kind"] != FAILURE
-    names = ("customers", "index", "teacher", "seed")
-    order = np.lexsort([head["cost"], ~label, *(head[name] for name in names[::-1])])
-    ranked = np.stack([head[name][order].astype(np.uint64) for name in names])
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)
-    chosen = order[first]
-    good = chosen[label[chosen]]
-    return [bodies[i] for i in good], int((~label[chosen]).sum())
+        whole = concatenate(parts[n])
+        order = [whole.seed, whole.teacher, whole.index, whole.source]
+        groups[n] = whole.only(np.lexsort(order))
+    return LabelSet(groups, [sources[key] for key in keys], failures, dropped)
 
 
 def alike(bodies: list[bytes]) -> list[npt.NDArray[Any]]:
@@ -155,70 +143,3 @@ def alike(bodies: list[bytes]) -> list[npt.NDArray[Any]]:
         # The widths and the number of customers stand at these bytes of the head.
         piles.setdefault(body[2:6] + body[20:24], []).append(body)
     return [decode_alike(pile) for pile in piles.values()]
-
-
-def columns(data: npt.NDArray[Any], source: Source, number: int) -> LabelGroup:
-    """Draw the instances of labels of one source, size and layout."""
-    head, names = data["head"], data.dtype.names or ()
-    count, n = data["route"].shape
-    if source.kind == "stored":
-        drawn = _stored(data, source)
-    else:
-        drawn = _drawn(source, n, head["index"])
-    place = data["place"].astype(np.int64) if "place" in names else None
-    return LabelGroup(
-        **drawn,
-        route=data["route"].astype(np.int64),
-        place=np.full((count, n), -1) if place is None else place,
-        cost=head["cost"].astype(np.float64),
-        index=head["index"].astype(np.int64),
-        seed=head["seed"].astype(np.int64),
-        teacher=head["teacher"].astype(np.int64),
-        source=np.full(count, number),
-    )
-
-
-def _stored(data: npt.NDArray[Any], source: Source) -> dict[str, npt.NDArray[Any]]:
-    """Instances that the records themselves carry."""
-    city = source.city
-    assert city is not None
-    count = len(data)
-    depot = np.zeros((count, 1), dtype=np.int64)
-    rows = np.hstack([depot, data["rows"].astype(np.int64)])
-    rows[rows > city.num_locations] = 0  # the check will refuse it
-    unit = source.stored_instance(np.arange(1, 2), np.ones(1)).demand_units[1]
-    demands = np.hstack([depot, data["demands"].astype(np.int64) * unit])
-    return {
-        "coords": _plane(city.coords[rows], city.metric),
-        "demands": demands,
-        "capacity": np.full(count, round(source.capacity * unit)),
-        "rows": rows,
-    }
-
-
-def _drawn(
-    source: Source, n: int, index: npt.NDArray[Any]
-) -> dict[str, npt.NDArray[Any]]:
-    """Instances drawn again, each once."""
-    wanted, at = np.unique(index, return_inverse=True)
-    drawn = [source.draw(n, int(i)) for i in wanted]
-    unknown = np.full(n + 1, -1)
-    rows = [unknown if i.city_rows is None else i.city_rows for i in drawn]
-    return {
-        "coords": np.stack([i.plane for i in drawn])[at],
-        "demands": np.stack([i.demand_units for i in drawn])[at],
-        "capacity": np.array([i.capacity_units for i in drawn])[at],
-        "rows": np.stack(rows)[at],
-    }
-
-
-def _plane(coords: FloatArray, metric: str) -> FloatArray:
-    """`Instance.plane` for a batch."""
-    if metric != "greatcircle":
-        return coords
-    angle = np.radians(coords)
-    middle = angle.mean(axis=1, keepdims=True)
-    shrink = np.ones_like(middle)
-    shrink[..., 0] = np.cos(middle[..., 1])
-    plane: FloatArray = EARTH_RADIUS_KM * (angle - middle) * shrink
-    return plane

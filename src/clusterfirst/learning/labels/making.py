@@ -22,10 +22,10 @@ from clusterfirst.learning.labels.records import (
     FAILURE,
     Identity,
     Record,
+    best_of_rivals,
     heads,
     identities,
     of_solution,
-    preference,
     well_formed,
 )
 from clusterfirst.learning.labels.shard_writer import ShardWriter, write_shards
@@ -251,21 +251,17 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> int:
         rule = "a new or empty folder is needed"
         raise InputError(Problem("E711", "out", str(out), rule))
     sources: dict[str, Source] = {}
-    best: dict[str, dict[Identity, bytes]] = {}
+    found: dict[str, list[bytes]] = {}
     for folder in folders:
         for source, bodies in read_shards(Path(folder)):
             # The name is for people; the smallest wins whatever the order.
             other = sources.setdefault(source.key, source)
             if source.name < other.name:
                 sources[source.key] = source
-            chosen = best.setdefault(source.key, {})
-            bodies = well_formed(bodies, stored=source.kind == "stored")
-            for identity, body in zip(identities(bodies), bodies, strict=True):
-                rival = chosen.get(identity)
-                if rival is None or preference(body) < preference(rival):
-                    chosen[identity] = body
+            whole = well_formed(bodies, stored=source.kind == "stored")
+            found.setdefault(source.key, []).extend(whole)
     written = 0
-    for key in sorted(best):
-        ordered = [best[key][identity] for identity in sorted(best[key])]
-        written += write_shards(target, sources[key], ordered)
+    for key in sorted(found):
+        best = best_of_rivals(found[key])
+        written += write_shards(target, sources[key], [best[i] for i in sorted(best)])
     return written

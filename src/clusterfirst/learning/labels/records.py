@@ -155,10 +155,21 @@ def decode_alike(bodies: Sequence[bytes]) -> npt.NDArray[Any]:
     return np.frombuffer(b"".join(bodies), dtype)
 
 
-def preference(body: bytes) -> tuple[bool, float, bytes]:
-    """Sort key among rivals: labels before failures, then cost, then the bytes."""
-    head = HEAD.unpack_from(body)
-    return head[0] == FAILURE, head[-1], body
+def best_of_rivals(bodies: Sequence[bytes]) -> dict[Identity, bytes]:
+    """One body for each identity: the cheapest label, a failure if there is none."""
+    best: dict[Identity, bytes] = {}
+    for identity, body in zip(identities(bodies), bodies, strict=True):
+        best[identity] = min(best.get(identity, body), body, key=_preference)
+    return best
+
+
+def is_failure(body: bytes) -> bool:
+    """Whether a record says why there is no label."""
+    return body[0] == FAILURE
+
+
+def _preference(body: bytes) -> tuple[bool, float, bytes]:
+    return is_failure(body), HEAD.unpack_from(body)[-1], body
 
 
 def _width(array: IntArray) -> int:
