@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.files.atomic import write_bytes
+from clusterfirst.files.atomic import write_text
 from clusterfirst.files.city_folder import read_city
 from clusterfirst.files.csv_files import parse_days
 from clusterfirst.files.lock import locked
@@ -164,9 +164,11 @@ def add_days(
     """
     with locked(folder):
         history = read_history(folder)
-        given = [
-            day for path in paths for day in _read_days(path, history.city, limits)
-        ]
+        given: list[PastDay] = []
+        for path in paths:
+            with named(path):
+                text = table_text(path, limits)
+                given += days_of_table(text, Path(path).stem, history.city)
         new = _only_new(history, given)
         if new:
             history = History(history.city, (*history.days, *new))
@@ -177,17 +179,12 @@ def add_days(
 def write_history(folder: str | os.PathLike[str], history: History) -> None:
     """Write past days beside the city they are of; `add_days` adds some."""
     Outputs().resumed(Path(folder), [FILE], ours=True)
-    write_bytes(Path(folder) / FILE, _format(history).encode())
+    header = {"format": FORMAT, "version": VERSION, "city": history.city.hash}
+    lines = [json.dumps(header), *(day.line() for day in history.days), ""]
+    write_text(Path(folder) / FILE, "\n".join(lines))
 
 
 # --- tables of orders ----------------------------------------------------------
-
-
-def _read_days(
-    path: str | os.PathLike[str], city: City, limits: Limits
-) -> list[PastDay]:
-    with named(path):
-        return days_of_table(table_text(path, limits), Path(path).stem, city)
 
 
 def days_of_table(text: str, name: str, city: City) -> list[PastDay]:
@@ -203,7 +200,7 @@ def _day(
     if not rows:
         rule = "a day without orders teaches nothing; leave it out"
         raise InputError(Problem("E101", where, "0 orders", rule))
-    when = date_of(date) if date else _date_in(stem)
+    when = date_of(date) if date else date_in(stem)
     day = PastDay(np.array(rows), np.array(demands, dtype=float), when, stem)
     if city.capacity is not None:
         instance = city.day(day.rows, day.demands, vehicles=len(rows))
@@ -222,9 +219,10 @@ def date_of(text: str) -> datetime.date:
         raise InputError(Problem("E412", "date", text or "nothing", rule)) from error
 
 
-def _date_in(stem: str) -> datetime.date | None:
+def date_in(name: str) -> datetime.date | None:
+    """The date that a name is, if it is one."""
     try:
-        return datetime.date.fromisoformat(stem)
+        return datetime.date.fromisoformat(name)
     except ValueError:
         return None
 
@@ -259,11 +257,6 @@ def _only_new(history: History, given: Sequence[PastDay]) -> list[PastDay]:
 
 
 # --- the file ------------------------------------------------------------------
-
-
-def _format(history: History) -> str:
-    header = {"format": FORMAT, "version": VERSION, "city": history.city.hash}
-    return "\n".join([json.dumps(header), *(d.line() for d in history.days), ""])
 
 
 def _parse(text: str, city: City) -> list[PastDay]:

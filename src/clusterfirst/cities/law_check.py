@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from clusterfirst.cities.day_law import DayLaw, fit
+from clusterfirst.cities.day_law import fit
 from clusterfirst.cities.history import History
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import FloatArray, Instance
@@ -48,6 +48,8 @@ class Comparison:
 
 def check_law(history: History, held_back: int, draws: int = 200) -> list[Comparison]:
     """Fit on all but the last days, and compare draws with those."""
+    from scipy.stats import ks_2samp
+
     if not 1 <= held_back < len(history):
         rule = (
             f"1 to {len(history) - 1} of the {len(history)} past days can be held back"
@@ -57,15 +59,11 @@ def check_law(history: History, held_back: int, draws: int = 200) -> list[Compar
     law = fit(known)
     numbers = range(len(history) - held_back, len(history))
     real = measured([history.instance(i) for i in numbers], known)
-    drawn = measured(_drawn(law, draws), known)
+    drawn = measured([law.draw(SEED, index) for index in range(draws)], known)
     return [
-        Comparison(name, real[:, i], drawn[:, i], _p_value(real[:, i], drawn[:, i]))
-        for i, name in enumerate(MEASURES)
+        Comparison(name, a, b, float(ks_2samp(a, b).pvalue))
+        for name, a, b in zip(MEASURES, real.T, drawn.T, strict=True)
     ]
-
-
-def _drawn(law: DayLaw, count: int) -> list[Instance]:
-    return [law.draw(SEED, index) for index in range(count)]
 
 
 def measured(days: Sequence[Instance], known: History) -> FloatArray:
@@ -90,9 +88,3 @@ def _measures(day: Instance, seen: npt.NDArray[np.bool_]) -> tuple[float, ...]:
         float(np.mean(apart)),
         routes.verdict.cost,
     )
-
-
-def _p_value(a: FloatArray, b: FloatArray) -> float:
-    from scipy.stats import ks_2samp
-
-    return float(ks_2samp(a, b).pvalue)

@@ -27,11 +27,6 @@ class Plan:
     cost: float
 
 
-def iterations_for(day: Instance) -> int:
-    """Iterations of a short polish."""
-    return ITERATIONS_EACH * max(1, day.num_customers)
-
-
 def quick_plan(day: Instance, seed: int = 0, effort: int = 1) -> Plan:
     """Plan a day from nothing, with so many times the usual iterations."""
     options = SolveOptions("savings", iterations=1, polish=False, threads=1, seed=seed)
@@ -43,6 +38,7 @@ def improved(
     day: Instance, routes: Sequence[Sequence[int]], seed: int = 0, effort: int = 1
 ) -> Plan:
     """Polish somebody's routes; never worse."""
-    settings = PolishSettings(seed, effort * iterations_for(day), threads=1)
+    count = effort * ITERATIONS_EACH * max(1, day.num_customers)
+    settings = PolishSettings(seed, count, threads=1)
     found = polish(day, routes, settings, Deadline.never())
     return Plan(found.routes, found.cost)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import ProgressLine, emit, emit_json, say
+from clusterfirst.commands.console import ProgressLine, counted, emit, emit_json, say
 from clusterfirst.commands.reading import expand, open_city, open_law
 from clusterfirst.problem.errors import (
     INTERRUPTED,
@@ -243,7 +243,7 @@ def _compare(
         others = read_published(costs.published, bench_set)
     if costs.references is not None:
         say(f"{bench_set.name}: references {costs.references} ...")
-        show = _by_time(lambda done, total: f"reference {done} of {total}")
+        show = counted("references")
         bench_set = with_references(bench_set, costs.references, show)
     result = run_bench(bench_set, wanted, rows, _reporter(bench_set.name))
     result.rows += others
@@ -340,14 +340,10 @@ def _part(text: str | None) -> tuple[int, int | None]:
 
 
 def _reporter(name: str) -> Callable[[BenchProgress], None]:
-    def line(progress: BenchProgress) -> str:
-        left = f"{progress.left / 60:.1f} min left"
-        return f"{name}: {progress.done} of {progress.total} runs, {left}"
-
-    return _by_time(line)
-
-
-def _by_time(line: Callable[..., str]) -> Callable[..., None]:
-    """A callback that shows a line of progress."""
     show = ProgressLine()
-    return lambda *progress: show(line(*progress))
+
+    def tell(now: BenchProgress) -> None:
+        left = f"{now.left / 60:.1f} min left"
+        show(f"{name}: {now.done} of {now.total} runs, {left}")
+
+    return tell

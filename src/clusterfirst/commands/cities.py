@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say, write_forms
+from clusterfirst.commands.console import emit_facts, emit_json, say, write_forms
 from clusterfirst.commands.history import add_days, add_locations, check_law
 from clusterfirst.commands.reading import folders_read, open_history, open_law
 from clusterfirst.problem.errors import (
@@ -130,7 +130,11 @@ def show_city(
     from clusterfirst.problem.city import extent_of, oddities
 
     history = open_history(folder)
-    city, targets = history.city, _claim_portraits(out or [], folder, len(history))
+    city = history.city
+    targets = options.claim(out, folders_read(folder, None), PORTRAITS)
+    if targets and not len(history):
+        rule = "this city has no past days to show; add some (city add-days)"
+        raise InputError(Problem("E404", "--out", targets[0].name, rule))
     days = facts_of_days(history)
     low, high = city.coords.min(axis=0).tolist(), city.coords.max(axis=0).tolist()
     facts = {
@@ -150,23 +154,9 @@ def show_city(
         emit_json(facts | {"place": str(extent_of(city)), "history": days})
     else:
         shown = {"from": _point(low), "to": _point(high), "place": extent_of(city)}
-        for key, value in (facts | shown | lines(days)).items():
-            emit(f"{key:<10} {'-' if value in (None, '') else value}")
+        known = facts | shown | lines(days)
+        emit_facts({k: "-" if v in (None, "") else v for k, v in known.items()})
     return write_forms(targets, lambda: draw(history), lambda: table(history))
-
-
-def _claim_portraits(out: list[Path], folder: str, days: int) -> list[Path]:
-    from clusterfirst.files.outputs import Outputs
-
-    outputs = Outputs(folders_read(folder, None))
-    for path in out:
-        if path.suffix.lower() not in PORTRAITS:
-            rule = f"known here: {', '.join(PORTRAITS)}"
-            raise InputError(Problem("E106", "--out", path.name, rule))
-        if not days:
-            rule = "this city has no past days to show; add some (city add-days)"
-            raise InputError(Problem("E404", "--out", path.name, rule))
-    return [outputs.file(path) for path in out]
 
 
 def sample(

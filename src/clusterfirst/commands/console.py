@@ -45,13 +45,14 @@ def emit_json_line(document: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def emit_facts(facts: Mapping[str, object], as_json: bool) -> None:
+def emit_facts(facts: Mapping[str, object], as_json: bool = False) -> None:
     """Print facts by name: one JSON document, or a line each."""
     if as_json:
         emit_json(dict(facts))
     else:
+        width = max(10, *map(len, facts))
         for name, value in facts.items():
-            emit(f"{name:<12} {value}")
+            emit(f"{name:<{width}} {value}")
 
 
 def error_document(error: ClusterfirstError) -> dict[str, Any]:
@@ -152,6 +153,12 @@ class ProgressLine:
         elif time.monotonic() - self._said >= self.every:
             self._said = time.monotonic()
             say(text)
+
+
+def counted(what: str) -> Callable[[int, int], None]:
+    """A callback that shows how many are done, and of how many."""
+    show = ProgressLine()
+    return lambda done, total: show(f"{done} of {total} {what}")
 
 
 def leave_progress() -> None:

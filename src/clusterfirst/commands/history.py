@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import emit, emit_json, say
+from clusterfirst.commands.console import emit, emit_facts, emit_json, say
 from clusterfirst.commands.reading import BUNDLED, expand, open_history
 from clusterfirst.problem.errors import InputError, Problem, require_whole
 
@@ -37,8 +37,7 @@ def add_days(
     require_own(folder)
     history, new = add(folder, expand(orders, (".csv",)))
     say(f"added {new} {'day' if new == 1 else 'days'} to {folder}")
-    for name, text in lines(facts(history)).items():
-        emit(f"{name:<10} {text}")
+    emit_facts(lines(facts(history)))
     return 0
 
 

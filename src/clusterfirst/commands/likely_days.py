@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import typer
 
 from clusterfirst.commands import options
 from clusterfirst.commands.console import (
-    ProgressLine,
+    counted,
     emit,
     emit_json,
     write_each,
@@ -176,7 +175,7 @@ def forecast(
             workers=workers,
             engine=engine,  # type: ignore[arg-type]  # checked there
         )
-        found.append(run(law, settings, _progress()))
+        found.append(run(law, settings, counted("days")))
         if not as_json:
             for line in lines(found[-1]):
                 emit(line)
@@ -208,9 +207,3 @@ def _weekday(name: str | None) -> int | None:
         return None
     require_one_of("--weekday", name.lower()[:3], WEEKDAYS)
     return WEEKDAYS.index(name.lower()[:3])
-
-
-def _progress() -> Callable[[int, int], None]:
-    """A callback that shows a line of progress."""
-    show = ProgressLine()
-    return lambda done, total: show(f"{done} of {total} days")

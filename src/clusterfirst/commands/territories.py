@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterfirst.commands import options
-from clusterfirst.commands.console import ProgressLine, emit, emit_json, write_forms
+from clusterfirst.commands.console import counted, emit, emit_json, write_forms
 from clusterfirst.commands.history import OwnCity, require_own
 from clusterfirst.commands.reading import Reader, folders_read, open_history
 from clusterfirst.problem.errors import InputError, Problem
@@ -59,10 +59,7 @@ def territories(
     targets = options.claim(out, folders_read(city, None), KINDS)
     options.require_seed(seed)
     settings = TerritorySettings(vehicles, days, capacity, seed)
-    show = ProgressLine()
-    found = find_territories(
-        open_history(city), settings, lambda done, of: show(f"{done} of {of} days")
-    )
+    found = find_territories(open_history(city), settings, counted("days"))
     write_areas(city, found.areas)
     if as_json:
         emit_json(found.facts())

@@ -31,7 +31,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except BaseException as error:
         with suppress(OSError):
             beside.unlink()
@@ -87,7 +87,7 @@ def disk_problem(path: str | os.PathLike[str], error: Exception) -> Problem:
     return Problem("E731", "output", str(path), f"cannot write: {reason}")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put the new name itself on the disk, where the file system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

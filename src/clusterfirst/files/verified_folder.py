@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from clusterfirst.files.atomic import make_folder, write_bytes
+from clusterfirst.files.atomic import make_folder, sync_folder, write_bytes
 from clusterfirst.files.source import read_bytes
 from clusterfirst.files.strict_json import parse_json
 from clusterfirst.problem.errors import InputError, Problem
@@ -50,7 +50,7 @@ def write_folder(
         if folder.exists():
             os.rename(folder, old)
         os.rename(beside, folder)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
     except OSError as error:
         rule = f"cannot write: {error.strerror}"
         raise InputError(Problem("E731", "output", str(folder), rule)) from error
@@ -94,11 +94,3 @@ def read_listed(folder: Path, name: str, expected: Any, most: int = MAX_FILE) ->
     if expected != found:
         raise ValueError(f"{name} does not match its size and SHA-256 in {MANIFEST}")
     return data
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -113,7 +113,8 @@ class Network:
             )
         few = 0 if dense else config.candidates
         near = nearest_seeds(nodes.position, seeds, max(few, VISIBLE_SEEDS))
-        candidates = near[1:, :few] if few else _everyone(T - 1, K)
+        every = np.broadcast_to(np.arange(K), (T - 1, K))  # the paper's dense Delta
+        candidates = np.ascontiguousarray(near[1:, :few] if few else every)
         if config.pair_width:
             sight = seeds_in_sight(near, seeds, VISIBLE_SEEDS)
             start = np.arange(T + K + 1) * sight.shape[1]
@@ -257,11 +258,6 @@ def _flat(lists: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     owner = np.ascontiguousarray(owner)  # another layout is compiled again
     start = np.searchsorted(owner, np.arange(len(lists) + 1))
     return start, lists[owner, place], owner
-
-
-def _everyone(customers: int, seeds: int) -> IntArray:
-    """(N, K) every seed is a candidate: the paper's dense Delta."""
-    return np.tile(np.arange(seeds), (customers, 1))
 
 
 def _seeds_of_listed(lists: Lists, seeds: IntArray) -> Lists:

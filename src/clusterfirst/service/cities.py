@@ -147,7 +147,11 @@ async def add_days(city: str, request: Request) -> dict[str, Any]:
         limits = plans.limits.of_files
         text = through_file(body.content, lambda path: table_text(path, limits))
         days = _named_days(text, words["date"], home)
-        rows = [(name, _orders_of(home, day)) for name, day in days]
+        usual = home.capacity or 1.0
+        rows = [
+            (name, format_orders(home.day(day.rows, day.demands, capacity=usual)))
+            for name, day in days
+        ]
 
         def add() -> None:
             known = plans.store.add_days(city, rows, key)
@@ -195,7 +199,3 @@ def _named_days(text: str, name: str, city: City) -> list[tuple[str, PastDay]]:
     if other is not None:
         raise Refusal(Problem("E404", "date", name, f"the table says {other}"))
     return named
-
-
-def _orders_of(city: City, day: PastDay) -> str:
-    return format_orders(city.day(day.rows, day.demands, capacity=city.capacity or 1.0))

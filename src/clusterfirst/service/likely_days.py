@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from clusterfirst.cities.day_law import Wish, fit
 from clusterfirst.cities.forecast import ForecastSettings, forecast
-from clusterfirst.cities.history import WEEKDAYS, History, PastDay
+from clusterfirst.cities.history import WEEKDAYS, History, PastDay, date_in
 from clusterfirst.cities.quote import Quoter, QuoteSettings
 from clusterfirst.files.csv_files import parse_days
 from clusterfirst.files.strict_json import Checker
@@ -79,13 +78,8 @@ def history_of(store: Store, city: str) -> History:
     days = []
     for name, orders in store.days(city):
         ((_, rows, demands),) = parse_days(orders, home)
-        try:
-            when = datetime.date.fromisoformat(name)
-        except ValueError:
-            when = None
-        days.append(
-            PastDay(np.array(rows, dtype=np.int64), np.array(demands), when, name)
-        )
+        day = np.array(rows, dtype=np.int64), np.array(demands)
+        days.append(PastDay(*day, date_in(name), name))
     return History(home, tuple(days))
 
 

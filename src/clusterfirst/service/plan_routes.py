@@ -21,7 +21,7 @@ from clusterfirst.service.plans import (
     Plans,
     best_so_far,
     dumps,
-    recent_plans,
+    when,
 )
 from clusterfirst.service.replan import read_changes
 from clusterfirst.service.requests import (
@@ -32,12 +32,14 @@ from clusterfirst.service.requests import (
     read_body,
 )
 from clusterfirst.service.store import Key
+from clusterfirst.service.worker import Look
 from clusterfirst.service.worker_pool import Live
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 TICK = 0.1  # seconds between two events of one plan
 STOPPING = 10.0  # seconds in which a worker hands over its best
 HEARTBEAT = 15.0
+MODEL = "general"  # asked for the stages of a plan
 STAGES_SECONDS = 180.0  # compiling included, after a fresh installation
 PLAN = schemas.answers(200, 202, schema=schemas.PLAN)
 
@@ -94,8 +96,8 @@ async def _answer(request: Request, asked: str | Live) -> Response:
 @router.get("", responses=schemas.answers(200))
 async def newest(request: Request) -> dict[str, Any]:
     """The newest plans, without their routes."""
-    found = await run_in_threadpool(recent_plans, plans_of(request).store, 50)
-    return {"plans": found}
+    found = await run_in_threadpool(plans_of(request).store.recent, 50)
+    return {"plans": [{**row, "created": when(row["created"])} for row in found]}
 
 
 @router.get("/{plan}", responses=schemas.answers(200, schema=schemas.PLAN))
@@ -168,16 +170,10 @@ async def _events(plans: Plans, plan: str) -> AsyncIterator[str]:
 async def export(plan: str, suffix: str, request: Request) -> Response:
     """The routes as a file."""
     plans = plans_of(request)
-    async with _drawing(request):
+    async with request.app.state.drawing:  # pictures take seconds: one at a time
         content, media = await run_in_threadpool(plans.export, plan, suffix)
     name = f'attachment; filename="plan-{plan[:8]}.{suffix}"'
     return Response(content, media_type=media, headers={"Content-Disposition": name})
-
-
-def _drawing(request: Request) -> asyncio.Lock:
-    """One file at a time: pictures take seconds, and plans come first."""
-    found: asyncio.Lock = request.app.state.drawing
-    return found
 
 
 @router.post(
@@ -240,8 +236,9 @@ async def stages(plan: str, request: Request) -> JSONResponse:
     """The seed of each route and how sure the network is of each customer."""
     plans = plans_of(request)
     plans.pool.require_room()
-    question = await run_in_threadpool(plans.look_inside, plan)
-    return JSONResponse(await answer_of(plans.pool, question, STAGES_SECONDS))
+    found = await run_in_threadpool(lambda: plans.solution(plans.row(plan)))
+    look = Look(*found, MODEL)
+    return JSONResponse(await answer_of(plans.pool, look, STAGES_SECONDS))
 
 
 @router.get("/{plan}/explain/{customer:path}", responses=schemas.answers(200))

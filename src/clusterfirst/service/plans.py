@@ -37,11 +37,11 @@ from clusterfirst.service.moves import (
     row_of,
     unused_name,
 )
-from clusterfirst.service.problems import Refusal, unknown_plan
+from clusterfirst.service.problems import Refusal
 from clusterfirst.service.replan import with_changes
 from clusterfirst.service.settings import BASEMAP, ServiceSettings
 from clusterfirst.service.store import Key, PlanRow, Store, digest, new_id
-from clusterfirst.service.worker import Look, Task
+from clusterfirst.service.worker import Task
 from clusterfirst.service.worker_pool import Live, WorkerPool
 from clusterfirst.solving.explaining.customer import why
 from clusterfirst.solving.options import SolveOptions
@@ -62,7 +62,6 @@ MEDIA_TYPES = {
 KEPT = 64  # instances in memory
 Made = TypeVar("Made")
 PLACE_KEYS = {"id", "lat", "lon", "x", "y", "demand"}
-MODEL = "general"  # asked for the stages of a plan
 FORMATS = [f for f in MEDIA_TYPES if Path(f".x.{f}").suffix in SOLUTION_SUFFIXES]
 
 
@@ -160,9 +159,8 @@ class Plans:
         request: dict[str, Any] = {"options": wish.chosen, "warnings": wish.warnings}
         if start is not None:
             request["start"] = start
-        row, document = self._row(wish.instance, request, "solved", None)
-        if parent is not None:
-            row = _after(row, parent, "replanned")
+        origin = "solved" if parent is None else "replanned"
+        row, document = self._row(wish.instance, request, origin, parent)
         self._keep(row.instance, wish.instance)
         live = self._live(row, wish.instance)
         self.store.add_plan(row, document, key)
@@ -174,13 +172,16 @@ class Plans:
         instance: Instance,
         request: dict[str, Any],
         origin: str,
-        parent: str | None,
+        parent: PlanRow | None,
     ) -> tuple[PlanRow, str]:
+        """A plan to be, and the document of its instance."""
         document = format_json(instance_document(instance))
-        known_as = digest(document)
-        row = PlanRow(
-            new_id(), time.time(), instance.name, origin, parent, 1, known_as, request
-        )
+        what, now = digest(document), time.time()
+        row = PlanRow(new_id(), now, instance.name, origin, None, 1, what, request)
+        if parent is None:
+            return row, document
+        version = parent.version + 1
+        row = replace(row, parent=parent.id, version=version, name=parent.name)
         return row, document
 
     # --- looking ------------------------------------------------------------------
@@ -189,12 +190,10 @@ class Plans:
         """A plan as it is stored."""
         found = self.store.plan(plan)
         if found is None:
-            raise unknown_plan()
+            # Nobody learns whether an id that is not theirs was ever used.
+            rule = "there is none of this id, or it was kept for longer than the limit"
+            raise Refusal(Problem("E506", "plan", rule=rule))
         return found
-
-    def instance(self, plan: str) -> Instance:
-        """What a plan is for."""
-        return self._read(self.row(plan).instance)
 
     def solution(self, row: PlanRow) -> tuple[Instance, Solution]:
         """The routes of a finished plan, in rows of its instance."""
@@ -217,8 +216,8 @@ class Plans:
             "version": row.version,
             "parent": row.parent,
             "origin": row.origin,
-            "created": _when(row.created),
-            "finished": None if row.finished is None else _when(row.finished),
+            "created": when(row.created),
+            "finished": None if row.finished is None else when(row.finished),
             "options": row.request.get("options", {}),
             "warnings": list(row.request.get("warnings", [])),
         }
@@ -287,31 +286,19 @@ class Plans:
         """The plan that a move makes, if the judge has nothing against it."""
         if not move["fits"]:
             raise InputError(judge(instance, solution).violations)
-        made = self.once(key, lambda: self._changed(row, instance, solution, move, key))
-        return self.document(made)
-
-    def _changed(
-        self,
-        row: PlanRow,
-        instance: Instance,
-        solution: Solution,
-        move: dict[str, Any],
-        key: Key | None,
-    ) -> str:
-        """Another plan: this one with other routes; its id."""
         request = {**row.request, "move": {k: move[k] for k in ("customer", "route")}}
-        child, document = self._row(instance, request, "moved", row.id)
-        status = (
-            f"moved by hand: {move['customer']}, {move['price']:+.4g} {instance.unit}"
-        )
-        answer = {
-            **row.answer,
-            **solution_document(instance, solution),
-            "status": status.strip(),
-        }
-        done = _after(child, row, "moved", answer)
-        self.store.add_plan(done, document, key)
-        return done.id
+        words = f"{move['customer']}, {move['price']:+.4g} {instance.unit}"
+        answer = row.answer | solution_document(instance, solution)
+        answer["status"] = f"moved by hand: {words}".strip()
+
+        def make() -> str:
+            child, document = self._row(instance, request, "moved", row)
+            now = time.time()
+            done = replace(child, answer=answer, status="done", finished=now)
+            self.store.add_plan(done, document, key)
+            return done.id
+
+        return self.document(self.once(key, make))
 
     def explanation(self, plan: str, customer: str) -> dict[str, Any]:
         """Why a customer is where it is: the price of every other vehicle."""
@@ -356,11 +343,6 @@ class Plans:
             found["plan"] = self._applied(row, instance, taken, found, key)
         return found
 
-    def look_inside(self, plan: str) -> Look:
-        """A question to the network about the routes of a plan."""
-        instance, solution = self.solution(self.row(plan))
-        return Look(instance, solution, MODEL)
-
 
 def best_so_far(live: Live) -> dict[str, Any]:
     """The routes of a plan that runs, judged like any others."""
@@ -370,29 +352,9 @@ def best_so_far(live: Live) -> dict[str, Any]:
     return document | figures(live.instance, solution)
 
 
-def _after(
-    row: PlanRow, parent: PlanRow, origin: str, answer: dict[str, Any] | None = None
-) -> PlanRow:
-    """A plan as the next version of another one; with an answer it is done."""
-    changed = replace(
-        row,
-        parent=parent.id,
-        version=parent.version + 1,
-        origin=origin,
-        name=parent.name,
-    )
-    if answer is None:
-        return changed
-    return replace(changed, answer=answer, status="done", finished=time.time())
-
-
-def _when(seconds: float) -> str:
+def when(seconds: float) -> str:
+    """A moment as clients see it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-
-
-def recent_plans(store: Store, most: int) -> list[dict[str, Any]]:
-    """The newest plans for a list."""
-    return [{**row, "created": _when(row["created"])} for row in store.recent(most)]
 
 
 def dumps(document: dict[str, Any]) -> str:

@@ -70,9 +70,3 @@ def problem_response(
         headers=getattr(error, "headers", None),
         media_type="application/problem+json",
     )
-
-
-def unknown_plan() -> Refusal:
-    """Nobody learns whether an id that is not theirs was ever used."""
-    rule = "there is none of this id, or it was kept for longer than the limit"
-    return Refusal(Problem("E506", "plan", rule=rule))

@@ -222,7 +222,9 @@ class WarmProcesses:
         except ChildFailedError as failure:
             return Answer(None, key.limit, reason=f"start-up: {failure}")
         for child, (cores, seed) in zip(children, parts, strict=True):
-            child.start(answer, self._task(case, key, cores, seed))
+            model = self.options.model
+            run = Run(case.instance, key.method, key.limit, seed, cores, model)
+            child.start(answer, run)
         found = [self._result(key, cores) for cores, _ in parts]
         solved = [a for a in found if a.routes is not None]
         startup = self.startup[key.method]
@@ -231,10 +233,6 @@ class WarmProcesses:
         best = min(solved, key=lambda a: _cost(case.instance, a))
         slowest = max(found, key=lambda a: a.seconds)
         return Answer(best.routes, slowest.seconds, slowest.gflops, startup)
-
-    def _task(self, case: Case, key: Key, cores: tuple[int, ...], seed: int) -> Run:
-        model = self.options.model
-        return Run(case.instance, key.method, key.limit, seed, cores, model)
 
     def _child(self, method: str, cores: tuple[int, ...]) -> Child:
         child = self._children.get((method, cores))

@@ -156,15 +156,12 @@ def make_report(bench_set: BenchSet, result: BenchResult) -> Report:
         lines=tuple(lines),
         shares=tuple(_shares(groups, gaps)),
         not_run={name: str(e.problems[0]) for name, e in result.not_run.items()},
-        reasons=_reasons(rows),
+        reasons=tuple(
+            dict.fromkeys(f"{row.method}: {row.reason}" for row in rows if row.reason)
+        ),
         gflops=(rates[0], statistics.median(rates), rates[-1]),
         rows=tuple(rows),
     )
-
-
-def _reasons(rows: Sequence[Row]) -> tuple[str, ...]:
-    texts = (f"{row.method}: {row.reason}" for row in rows if row.reason)
-    return tuple(dict.fromkeys(texts))
 
 
 Group = tuple[str, float, bool]  # method, limit, whether somebody else measured it
@@ -194,7 +191,8 @@ def _line(rows: Sequence[Row], gaps: Gaps) -> Line:
     return Line(
         method=method,
         model=rows[0].model,
-        search=_searches(method, published=published),
+        # What others measured searches, unless its name says otherwise.
+        search=not is_search_free(method) if published else Method.of(method).searches,
         limit=limit,
         gap=Mean.of([gaps[key] for key in known if key in gaps]),
         solved=len(solved) / len(rows),
@@ -206,13 +204,6 @@ def _line(rows: Sequence[Row], gaps: Gaps) -> Line:
         runs=len(rows),
         published=published,
     )
-
-
-def _searches(method: str, *, published: bool) -> bool:
-    """What others measured searches, unless its name says otherwise."""
-    if published:
-        return not is_search_free(method)
-    return Method.of(method).searches
 
 
 def _mean(values: Sequence[float]) -> float:

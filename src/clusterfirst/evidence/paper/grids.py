@@ -264,14 +264,11 @@ def fleet(runs: Runs) -> Page:
     for variant in ONE_LAYER:
         if runs.models.find(variant.name) is None:
             continue  # the paper does not print these: no row waits for them
-        same = (line for line in printed.fleet() if _is(line, variant))
-        rows += [_switched(line, one_layer=True, shown=False) for line in same]
+        for line in printed.fleet():
+            if (line.input, line.bce) == (variant.input, variant.bce):
+                rows.append(_switched(line, one_layer=True, shown=False))
     head = ("capacity", "input", "BCE", "decoding", "fleet")
     return build(runs, Grid("fleet", title, head, rows))
-
-
-def _is(line: GridLine, variant: Variant) -> bool:
-    return (line.input, line.bce) == (variant.input, variant.bce)
 
 
 def _switched(line: GridLine, *, one_layer: bool, shown: bool = True) -> Row:

@@ -95,16 +95,12 @@ class Sets:
         found = self.get(kind, size)
         if not found.references:
             seconds = self.scale.hgs[size]
-            parts = []
-            for number, case in enumerate(found.cases):
-                self.show(
-                    f"{found.name}: HGS references, {seconds:g} s each unless "
-                    f"cached, {number} of {len(found.cases)}"
-                )
-                one = replace(found, cases=(case,))
-                parts.append(with_references(one, f"hgs:{seconds:g}"))
-            cases = tuple(part.cases[0] for part in parts)
-            found = replace(parts[0], cases=cases)
+            words = f"{found.name}: HGS references, {seconds:g} s each unless cached"
+
+            def tell(done: int, total: int) -> None:
+                self.show(f"{words}, {done} of {total}")
+
+            found = with_references(found, f"hgs:{seconds:g}", tell)
             self._open[kind, size] = found
         return found
 

@@ -108,14 +108,6 @@ def key_of(
     )
 
 
-def as_the_paper(recipe: Recipe, weights: Weights) -> NeuralSettings:
-    """What the paper prints and nothing of ours."""
-    decoding = DecodingSettings(
-        recipe.assign, recipe.fleet, printed=True, mip_gap=recipe.mip_gap
-    )
-    return NeuralSettings(decoding, weights.folder)
-
-
 def decode(
     instance: Instance, recipe: Recipe, weights: Weights, limit: float
 ) -> Decoding | None:
@@ -124,7 +116,10 @@ def decode(
     start = time.perf_counter()
     copy = instance.replace()  # it has computed no distances yet
     state = SearchState(copy, Deadline.after(limit))
-    run_network(state, as_the_paper(recipe, weights))
+    printed = DecodingSettings(
+        recipe.assign, recipe.fleet, printed=True, mip_gap=recipe.mip_gap
+    )
+    run_network(state, NeuralSettings(printed, weights.folder))
     if state.best is None:
         return None
     routes = improve(copy, state.best, False, TourSettings(), state.deadline)

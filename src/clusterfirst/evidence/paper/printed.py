@@ -96,13 +96,12 @@ def comparison() -> dict[str, tuple[str, dict[int, Printed]]]:
         name, source, numbers = line.split(" | ")
         words = numbers.split()
         pairs = zip(words[::2], words[1::2], strict=True)
-        figures = [Printed(_gap(gap), duration(time)) for gap, time in pairs]
+        figures = [
+            Printed(None if gap == "-" else float(gap), duration(time))
+            for gap, time in pairs
+        ]
         found[name] = (source, dict(zip(SIZES, figures, strict=True)))
     return found
-
-
-def _gap(word: str) -> float | None:
-    return None if word == "-" else float(word)
 
 
 def duration(word: str) -> float | None:

@@ -39,7 +39,7 @@ from clusterfirst.problem.errors import (
 )
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.solving.cluster import Engine, Outcome, map_tasks
+from clusterfirst.solving.cluster import Engine, map_tasks
 
 Teacher = Literal["hgs", "pyvrp", "polish"]
 SOLVERS = {"hgs": HGS.solve, "pyvrp": PYVRP.solve, "polish": solve_with_polish}
@@ -113,6 +113,11 @@ class _LabelTask:
     teacher: Teacher
     settings: ExpertSettings
 
+    def blank(self, failure: str = "") -> Record:
+        """A record without a solution."""
+        given = self.customers, self.index, self.teacher, self.settings
+        return Record(*given, failure=failure)
+
 
 def label(
     source: Source,
@@ -138,7 +143,7 @@ def label(
     with ShardWriter(Path(out), source) as writer:
         had = _held(Path(out), source, options)
         total = options.count * options.seeds_per_instance
-        tasks = [task for task in _tasks(source, options) if _id(task) not in had]
+        tasks = [t for t in _tasks(source, options) if t.blank().identity not in had]
         progress = LabelProgress(total, total - len(tasks))
         if on_progress:
             on_progress(progress)
@@ -146,7 +151,8 @@ def label(
         for outcome in map_tasks(
             solve_task, tasks, workers=options.workers, engine=options.engine
         ):
-            record = outcome.value or _failure(outcome)
+            why = outcome.failure or "no answer"
+            record = outcome.value or outcome.task.blank(failure=why)
             writer.append(record.encode())
             progress = replace(
                 progress,
@@ -170,7 +176,7 @@ def solve_task(task: _LabelTask) -> Record:
     try:
         solution = solve(instance, task.settings)
     except NotFoundInTimeError as error:
-        return replace(_blank(task), failure=str(error))
+        return task.blank(failure=str(error))
     return label_of(instance, solution, task.index, task.teacher, task.settings)
 
 
@@ -205,18 +211,6 @@ def _tasks(source: Source, options: LabelOptions) -> Iterator[_LabelTask]:
             yield _LabelTask(
                 source, options.customers, index, options.teacher, settings
             )
-
-
-def _blank(task: _LabelTask) -> Record:
-    return Record(task.customers, task.index, task.teacher, task.settings)
-
-
-def _failure(outcome: Outcome[_LabelTask, Record]) -> Record:
-    return replace(_blank(outcome.task), failure=outcome.failure or "no answer")
-
-
-def _id(task: _LabelTask) -> Identity:
-    return _blank(task).identity
 
 
 def _held(folder: Path, source: Source, options: LabelOptions) -> set[Identity]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterfirst.files.atomic import disk_problem, write_bytes
+from clusterfirst.files.atomic import write_text
 from clusterfirst.files.picture import write_figure
 from clusterfirst.files.source import named, read_text
 from clusterfirst.problem.errors import InputError, Problem
@@ -23,37 +22,28 @@ class Curve:
     """A CSV file with one row per step at most, steps rising.
 
     A resumed run meets steps again that its killed predecessor had already written;
-    those rows would be the same, so they are not written twice. A line torn by the
-    kill is cut off.
+    those rows would be the same, so they are not written twice.
     """
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
-        self.path, self.columns = path, ("step", *columns)
-        text = ""
+        self.path, self.lines = path, [",".join(("step", *columns))]
         if path.exists() and path.stat().st_size:
             with named(path):
-                text = read_text(path)
-        whole = text[: text.rfind("\n") + 1]
-        if not whole:
-            whole = ",".join(self.columns) + "\n"
-        if whole != text:
-            write_bytes(path, whole.encode())
-        rows = read_curve(path)["step"]
-        self.last = int(rows[-1]) if rows else -1
+                whole, _, _ = read_text(path).rpartition("\n")
+            self.lines = whole.split("\n") if whole else self.lines
+        self._write()
+        read_curve(path)  # refuses what is no curve
 
     def append(self, step: int, *values: float) -> None:
         """Add the row of a step unless it is there."""
-        if step <= self.last:
-            return
-        line = ",".join([str(step), *(f"{value:.6g}" for value in values)]) + "\n"
-        try:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise InputError(disk_problem(self.path, error)) from error
-        self.last = step
+        last = self.lines[-1].partition(",")[0]
+        if last == "step" or step > int(last):
+            row = (str(step), *(f"{value:.6g}" for value in values))
+            self.lines.append(",".join(row))
+            self._write()
+
+    def _write(self) -> None:
+        write_text(self.path, "\n".join([*self.lines, ""]))
 
 
 def read_curve(path: Path) -> Columns:

@@ -11,6 +11,7 @@ has to verify in integers.
 from __future__ import annotations
 
 import atexit
+import importlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -55,10 +56,6 @@ class BinaryProgram:
     starts: IntArray  # (columns + 1,) where each column's entries begin
     rows: IntArray  # (entries,)
     values: FloatArray  # (entries,)
-
-    def is_finite(self) -> bool:
-        """Whether costs and coefficients are numbers; HiGHS itself does not look."""
-        return bool(np.isfinite(self.cost).all() and np.isfinite(self.values).all())
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,8 @@ def solve_binary(
     deadline (plus PATIENCE) whatever HiGHS does. The point of a stopped solve is its
     best one so far, if it had any.
     """
-    if not len(program.cost) or not program.is_finite():
+    numbers = np.concatenate([program.cost, program.values])
+    if not len(program.cost) or not np.isfinite(numbers).all():  # HiGHS does not look
         return MipAnswer()
     left = deadline.left()
     untimed = left == np.inf
@@ -158,9 +156,8 @@ def _run_highs(
     warm: npt.NDArray[np.bool_] | None,
     run: _Run,
 ) -> MipAnswer:
-    import highspy
-
-    highs = _untyped(highspy).Highs()
+    highspy: Any = importlib.import_module("highspy")  # its type hints leave much out
+    highs = highspy.Highs()
     _set_options(highs, settings, deadline)
     _listen(highs, run)
     columns, rows = len(program.cost), len(program.row_lower)
@@ -202,11 +199,6 @@ def _run_highs(
     }
     claim = claims.get(highs.getModelStatus(), Claim.STOPPED)
     return MipAnswer(claim, _rounded(point), float(info.mip_dual_bound) * scale)
-
-
-def _untyped(module: Any) -> Any:
-    """The same module; highspy has type hints, but not for everything we call."""
-    return module
 
 
 def _set_options(highs: Any, settings: MipSettings, deadline: Deadline) -> None:
