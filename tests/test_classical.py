@@ -15,7 +15,6 @@ from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.classical.fisher_jaikumar import (
     CANDIDATES,
-    cone_seeds,
     insertion_costs,
     spread_seeds,
 )
@@ -102,11 +101,10 @@ def test_many_seeds_get_candidates_that_agree_with_dense(
     assert sparse == pytest.approx(np.take_along_axis(dense, candidates, axis=1))
 
 
-@pytest.mark.parametrize("draw", [cone_seeds, spread_seeds])
 @pytest.mark.parametrize("vehicles", [1, 7, 60])
-def test_seeds_are_distinct_customers(draw, vehicles: int, town: Instance) -> None:  # type: ignore[no-untyped-def]  # a parameter of two functions
+def test_seeds_are_distinct_customers(vehicles: int, town: Instance) -> None:
     """As many distinct customers as vehicles, also when every customer is a seed."""
-    seeds = draw(Map(town), vehicles, np.random.default_rng(2))
+    seeds = spread_seeds(Map(town), vehicles, np.random.default_rng(2))
     assert len(set(seeds.tolist())) == vehicles
     assert seeds.min() >= 1
     assert seeds.max() <= 60
@@ -115,8 +113,8 @@ def test_seeds_are_distinct_customers(draw, vehicles: int, town: Instance) -> No
 def test_seeds_survive_identical_points() -> None:
     """All customers in one place still give distinct seeds."""
     same = Instance(np.array([0, 1, 1, 1, 1]), 2, coords=np.ones((5, 2)))
-    for draw in (cone_seeds, spread_seeds):
-        assert len(set(draw(Map(same), 2, np.random.default_rng(0)).tolist())) == 2
+    seeds = spread_seeds(Map(same), 2, np.random.default_rng(0))
+    assert len(set(seeds.tolist())) == 2
 
 
 def test_reach_counts_what_fits() -> None:

@@ -174,7 +174,7 @@ def test_the_depot_sees_its_nearest_seeds() -> None:
         lists = seed_lists(batch, turned, paired=True)
         chosen = [t - 31 for t in listed(lists, 0) if t >= 31]
         seen.append(set(turned.index[0, chosen].tolist()))
-    radius = batch.radius[0, seeds.index[0]]
+    radius = torch.linalg.vector_norm(batch.position, dim=-1)[0, seeds.index[0]]
     nearest = seeds.index[0, radius.argsort()[:VISIBLE_SEEDS]]
     assert seen[0] == seen[1] == set(nearest.tolist())
 

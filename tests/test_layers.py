@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
+from clusterfirst.networks.config import ModelConfig
 from clusterfirst.networks.trainable.layers import (
     MLP,
     Attention,
     Encoder,
-    EncoderShape,
     Lists,
     gather_rows,
 )
@@ -125,7 +125,8 @@ def test_what_is_not_in_the_list_is_not_seen(pair_width: int) -> None:
 
 def test_a_token_that_sees_only_itself_is_finite() -> None:
     """Padding tokens, which list only themselves, stay finite through the layers."""
-    encoder = Encoder(EncoderShape(2, 8, 2, 16, 0.0))
+    config = ModelConfig(width=8, heads=2, feedforward=16, dropout=0.0)
+    encoder = Encoder(config, 2)
     alone = Lists(torch.arange(4)[None, :, None], torch.ones(1, 4, 1, dtype=torch.bool))
     assert encoder(torch.zeros(1, 4, 8), alone).isfinite().all()
 

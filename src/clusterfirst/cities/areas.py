@@ -83,8 +83,7 @@ def familiarity(
 
 def map_points(city: City) -> FloatArray:
     """(|X| + 1, 2) all locations on a plane map."""
-    every = np.zeros(len(city.coords))
-    return Instance(every, 1.0, coords=city.coords, metric=city.metric).plane
+    return city.everywhere().plane
 
 
 # --- the file -------------------------------------------------------------------

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clusterfirst.cities.areas import map_points
 from clusterfirst.cities.history import NO_WEEKDAY, WEEKDAYS, History
 from clusterfirst.files.picture import FAINT, INK, PALETTE
 from clusterfirst.files.tables import format_table
-from clusterfirst.problem.instance import FloatArray, Instance
+from clusterfirst.problem.instance import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,9 +118,7 @@ def draw(history: History) -> Figure:
 
 def _draw_map(axes: Axes, history: History) -> None:
     city = history.city
-    points = Instance(
-        np.zeros(len(city.coords)), 1.0, coords=city.coords, metric=city.metric
-    ).plane
+    points = map_points(city)
     times = history.times_ordered[1:]
     never = times == 0
     x, y = points[1:].T

@@ -49,20 +49,27 @@ def _page(plan: Plan, route: RouteLines, start: float | None) -> str:
     header += ["leg", f"way{unit}"]
     if plan.timed:
         header.append("arrival" if start is not None else "after")
-    body = "\n".join(
+    rows = [
         _row(plan, line, start, last=line is route.lines[-1]) for line in route.lines
-    )
-    words = 3 + len(instance.columns)
+    ]
+    words = html.escape(", ".join(facts))
+    table = _table(header, rows, words=3 + len(instance.columns))
+    title = _heading(plan, route)
+    return f"<section><h1>{title}</h1>\n<p>{words}</p>\n{table}</section>"
+
+
+def _table(header: list[str], rows: list[str], words: int) -> str:
+    """A table whose columns after so many `words` are numbers."""
     names = "".join(
         f"<th{' class=n' if at >= words else ''}>{html.escape(name)}</th>"
         for at, name in enumerate(header)
     )
-    return (
-        f"<section><h1>{_heading(plan, route)}</h1>\n"
-        f"<p>{html.escape(', '.join(facts))}</p>\n"
-        f"<table><thead><tr>{names}</tr></thead><tbody>\n{body}\n</tbody></table>"
-        "</section>"
-    )
+    body = "\n".join(rows)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>\n{body}\n</tbody></table>"
+
+
+def _cells(words: list[str], kind: str = "") -> str:
+    return "".join(f"<td{kind}>{html.escape(word)}</td>" for word in words)
 
 
 def _heading(plan: Plan, route: RouteLines) -> str:
@@ -87,34 +94,22 @@ def _row(plan: Plan, line: StopLine, start: float | None, *, last: bool) -> str:
         numbers.append(
             clock(start + line.minutes) if start is not None else _minutes(line.minutes)
         )
-    cells = "".join(f"<td>{html.escape(word)}</td>" for word in words)
-    cells += "".join(f'<td class="n">{html.escape(word)}</td>' for word in numbers)
+    cells = _cells(words) + _cells(numbers, ' class="n"')
     kind = ' class="depot"' if depot else ""
     return f'<tr{kind}><td class="done">{box}</td>{cells}</tr>'
 
 
 def _unserved(plan: Plan) -> str:
-    instance = plan.instance
-    rows = "\n".join(
-        "<tr>"
-        + "".join(
-            f"<td>{html.escape(word)}</td>"
-            for word in [
-                instance.ids[row],
-                *(cells[row] for cells in instance.columns.values()),
-                f"{float(instance.demands[row]):.10g}",
-                *([plan.reasons[row]] if plan.reasons else []),
-            ]
-        )
-        + "</tr>"
-        for row in plan.verdict.unserved
-    )
-    header = ["id", *instance.columns, "demand", *(["why"] if plan.reasons else [])]
-    names = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-    return (
-        f"<section><h1>Not served</h1>\n<table><thead><tr>{names}</tr></thead>"
-        f"<tbody>\n{rows}\n</tbody></table></section>"
-    )
+    instance, why = plan.instance, plan.reasons
+    rows = []
+    for row in plan.verdict.unserved:
+        own = [cells[row] for cells in instance.columns.values()]
+        demand = f"{float(instance.demands[row]):.10g}"
+        words = [instance.ids[row], *own, demand, *([why[row]] if why else [])]
+        rows.append(f"<tr>{_cells(words)}</tr>")
+    header = ["id", *instance.columns, "demand", *(["why"] if why else [])]
+    table = _table(header, rows, words=len(header))
+    return f"<section><h1>Not served</h1>\n{table}</section>"
 
 
 def _minutes(minutes: float) -> str:

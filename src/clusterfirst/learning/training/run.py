@@ -204,9 +204,9 @@ class _Run:
             for step in self.trainer.run(
                 self.data.pool, until=steps, processes=processes
             ):
-                self._after(step, on_report)
                 if step.step % every == 0:
-                    self._note(curve, step)
+                    self._note(curve, step)  # before a save: a resumed run goes on
+                self._after(step, on_report)
         except TrainingDiverged:
             self.save()
             raise

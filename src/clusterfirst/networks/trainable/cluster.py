@@ -23,6 +23,7 @@ from clusterfirst.networks.config import (
     PAIR_HIDDEN,
     SHARED,
     VISIBLE_SEEDS,
+    ModelConfig,
 )
 from clusterfirst.networks.trainable.inputs import (
     NodeBatch,
@@ -33,7 +34,6 @@ from clusterfirst.networks.trainable.inputs import (
 from clusterfirst.networks.trainable.layers import (
     MLP,
     Encoder,
-    EncoderShape,
     Lists,
     gather_rows,
 )
@@ -61,20 +61,20 @@ class ClusterOutput:
 class ClusterTransformer(nn.Module):
     """Encoder over nodes and seeds, and the assignment scoring head."""
 
-    def __init__(self, shape: EncoderShape, *, pair_head: bool) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        width = shape.width
+        width = config.width
         # Depot, customer, seed. Normal numbers on "meta" would import torch's compiler,
         # two seconds of every start; uniform ones of the same variance do not.
         self.role = nn.Embedding(3, width, _weight=torch.zeros(3, width))
         nn.init.uniform_(self.role.weight, -math.sqrt(3), math.sqrt(3))
-        self.encoder = Encoder(shape)
+        self.encoder = Encoder(config, config.cluster_layers)
         self.gamma = nn.Parameter(torch.tensor(2.0))
         self.beta = nn.Parameter(torch.tensor(1.0))
-        if shape.pair_width:
-            self.pair = MLP(PAIR_FEATURES, PAIR_HIDDEN, shape.pair_width)
+        if config.pair_width:
+            self.pair = MLP(PAIR_FEATURES, PAIR_HIDDEN, config.pair_width)
             self.fleet = nn.Linear(2, width)  # load per vehicle, customers per route
-        if pair_head:
+        if config.pair_head:
             self.customer_side = nn.Linear(width, SHARED)
             self.seed_side = nn.Linear(width, SHARED)
             self.pair_head = MLP(GEOMETRY + SHARED + 2, HEAD_HIDDEN, 1)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from clusterfirst.networks.config import (
     GEOMETRY,
     KNOWS_CITY,
-    InputKind,
+    ModelConfig,
 )
 from clusterfirst.networks.geometry import pair_geometry
 from clusterfirst.networks.nodes import (
@@ -45,12 +45,6 @@ class NodeBatch:
     features: Tensor  # (B, T, NODE_FEATURES)
     load: Tensor  # (B,) total demand in vehicles
     customers: Tensor  # (B,) number of customers
-
-    @property
-    def radius(self) -> Tensor:
-        """(B, T) distance to the depot in units of the spacing."""
-        length: Tensor = torch.linalg.vector_norm(self.position, dim=-1)
-        return length
 
 
 def collate(items: Sequence[NodeArrays], rule: NeighbourRule) -> NodeBatch:
@@ -94,11 +88,10 @@ def collate(items: Sequence[NodeArrays], rule: NeighbourRule) -> NodeBatch:
 class NodeInput(nn.Module):
     """(B, T, D) input vectors: where a node is, beside what it wants (Eq. 2)."""
 
-    def __init__(
-        self, kind: InputKind, width: int, *, raw_demand: bool, psi: Tensor | None
-    ) -> None:
+    def __init__(self, config: ModelConfig, psi: Tensor | None) -> None:
         super().__init__()
-        self.kind, self.raw_demand = kind, raw_demand
+        kind, width = config.input, config.width
+        self.kind, self.raw_demand = kind, config.raw_demand
         self.depot = nn.Parameter(torch.zeros(width))
         if kind in KNOWS_CITY:
             assert psi is not None

@@ -18,6 +18,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from clusterfirst.networks.config import ModelConfig
 from clusterfirst.networks.trainable.list_attention import attend
 
 
@@ -96,13 +97,14 @@ class Attention(nn.Module):
 class EncoderLayer(nn.Module):
     """Attention and feed-forward, each normalised before and added to its input."""
 
-    def __init__(self, shape: EncoderShape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.attention = Attention(shape.width, shape.heads, shape.pair_width)
-        self.norm_attention = nn.LayerNorm(shape.width)
-        self.norm_feedforward = nn.LayerNorm(shape.width)
-        self.feedforward = MLP(shape.width, shape.feedforward, shape.width)
-        self.dropout = nn.Dropout(shape.dropout)
+        width = config.width
+        self.attention = Attention(width, config.heads, config.pair_width)
+        self.norm_attention = nn.LayerNorm(width)
+        self.norm_feedforward = nn.LayerNorm(width)
+        self.feedforward = MLP(width, config.feedforward, width)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, lists: Lists, pair: Tensor | None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
@@ -111,25 +113,13 @@ class EncoderLayer(nn.Module):
         return out
 
 
-@dataclass(frozen=True)
-class EncoderShape:
-    """Sizes of one transformer encoder."""
-
-    layers: int
-    width: int
-    heads: int
-    feedforward: int
-    dropout: float
-    pair_width: int = 0  # 0: plain attention, as in the paper
-
-
 class Encoder(nn.Module):
     """A stack of layers with a final norm."""
 
-    def __init__(self, shape: EncoderShape) -> None:
+    def __init__(self, config: ModelConfig, layers: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.layers))
-        self.norm = nn.LayerNorm(shape.width)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(layers))
+        self.norm = nn.LayerNorm(config.width)
 
     def forward(self, x: Tensor, lists: Lists, pair: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); pair is (B, T, L, P) or None."""

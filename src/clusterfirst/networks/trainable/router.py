@@ -18,7 +18,6 @@ from clusterfirst.networks.trainable.cluster import (
     nearest_seeds,
 )
 from clusterfirst.networks.trainable.inputs import NodeBatch
-from clusterfirst.networks.trainable.layers import EncoderShape
 from clusterfirst.networks.trainable.seeds import SeedOutput, SeedTransformer
 
 
@@ -30,26 +29,8 @@ class Router(nn.Module):
         self.config = config
         if config.input in KNOWS_CITY and psi is None:
             psi = torch.zeros(config.psi_rows, config.psi_width)
-        shape = EncoderShape(
-            config.seed_layers,
-            config.width,
-            config.heads,
-            config.feedforward,
-            config.dropout,
-            config.pair_width,
-        )
-        self.seed = SeedTransformer(
-            config.input, shape, raw_demand=config.raw_demand, psi=psi
-        )
-        cluster_shape = EncoderShape(
-            config.cluster_layers,
-            config.width,
-            config.heads,
-            config.feedforward,
-            config.dropout,
-            config.pair_width,
-        )
-        self.cluster = ClusterTransformer(cluster_shape, pair_head=config.pair_head)
+        self.seed = SeedTransformer(config, psi)
+        self.cluster = ClusterTransformer(config)
 
     def encode(self, batch: NodeBatch) -> SeedOutput:
         """Phase 1 up to its two heads."""

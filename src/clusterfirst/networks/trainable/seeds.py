@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from clusterfirst.networks.config import PAIR_FEATURES, PAIR_HIDDEN, InputKind
+from clusterfirst.networks.config import PAIR_FEATURES, PAIR_HIDDEN, ModelConfig
 from clusterfirst.networks.trainable.inputs import (
     NodeBatch,
     NodeInput,
     Tokens,
     pair_features,
 )
-from clusterfirst.networks.trainable.layers import MLP, Encoder, EncoderShape
+from clusterfirst.networks.trainable.layers import MLP, Encoder
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,15 @@ class SeedOutput:
 class SeedTransformer(nn.Module):
     """Encoder with a seed head and a contrastive head."""
 
-    def __init__(
-        self,
-        kind: InputKind,
-        shape: EncoderShape,
-        *,
-        raw_demand: bool,
-        psi: Tensor | None,
-    ) -> None:
+    def __init__(self, config: ModelConfig, psi: Tensor | None) -> None:
         super().__init__()
-        width = shape.width
-        self.input = NodeInput(kind, width, raw_demand=raw_demand, psi=psi)
-        self.encoder = Encoder(shape)
+        width = config.width
+        self.input = NodeInput(config, psi)
+        self.encoder = Encoder(config, config.seed_layers)
         self.seed_head = MLP(width, width, 1)
         self.contrast_head = MLP(width, width, width // 2)
-        if shape.pair_width:
-            self.pair = MLP(PAIR_FEATURES, PAIR_HIDDEN, shape.pair_width)
+        if config.pair_width:
+            self.pair = MLP(PAIR_FEATURES, PAIR_HIDDEN, config.pair_width)
 
     def forward(self, batch: NodeBatch) -> SeedOutput:
         """Encode the depot and all customers."""

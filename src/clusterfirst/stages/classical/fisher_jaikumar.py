@@ -1,10 +1,10 @@
 """Fisher and Jaikumar (1981): seeds and insertion costs by hand.
 
 The generalised assignment behind it is the one the network uses, so this is the
-fair opponent of learned seeds and costs. Seeds come from angular cones, from a
-k-means-like draw, and then from the clusters themselves (`moved_seeds`). Rounds of
-assign, re-seed, and move a few seeds go on until time is up; the true route length
-decides.
+fair opponent of learned seeds and costs. Seeds come from a k-means-like draw (better
+than the cones of 1981, log/), and then from the clusters themselves (`moved_seeds`).
+Rounds of assign, re-seed, and move a few seeds go on until time is up; the true route
+length decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clusterfirst.stages.moved_seeds import centres
 from clusterfirst.stages.scores import Scores, ScoreStream
 from clusterfirst.stages.tours.routing import hilbert_order
 
-CONE_DEPTH = 0.75  # of a cone's demand is nearer to the depot than its seed
+STARTS = (0, -1, 0, -1)  # the fleets that first seeds are drawn for
 CANDIDATES = 32  # seeds per customer where all of them would be too many
 DENSE_CELLS = 2_000_000  # customers x seeds up to which every pair gets a cost
 PATIENCE = 2  # re-seedings without gain before the seeds are shaken
@@ -42,18 +42,13 @@ def fisher_jaikumar(
     map_ = _Map(instance)
     limit = instance.num_customers if instance.vehicles is None else instance.vehicles
     best, best_seeds = None, None
-    if instance.num_customers > MANY:
-        cones = spread = curve_seeds
-    else:
-        cones, spread = cone_seeds, spread_seeds
-    starts = [(kind, k) for kind in (cones, spread) for k in (0, -1)]
+    draw = curve_seeds if instance.num_customers > MANY else spread_seeds
     turn = 0
     while True:  # a generator: whoever decodes the scores stops asking
-        if turn < len(starts):
-            kind, which = starts[turn]
-            seeds = kind(map_, fleets[which], rng)
+        if turn < len(STARTS):
+            seeds = draw(map_, fleets[STARTS[turn]], rng)
         elif best_seeds is None:  # too tight for every fleet so far: draw again
-            seeds = spread(map_, fleets[turn % len(fleets)], rng)
+            seeds = draw(map_, fleets[turn % len(fleets)], rng)
         else:
             seeds = _shaken(map_, best_seeds, fleets, rng)
         turn += 1
@@ -117,27 +112,6 @@ class _Map:
         self.tree = cKDTree(self.points)
 
 
-def cone_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
-    """One customer on the axis of each of K cones of equal demand."""
-    instance = map_.instance
-    depot = instance.plane[0]
-    away = map_.points - depot
-    angle, radius = np.arctan2(away[:, 1], away[:, 0]), np.hypot(away[:, 0], away[:, 1])
-    weight = instance.demand_units[1:] + 1e-9
-    order = np.argsort((angle - rng.uniform(0, 2 * np.pi)) % (2 * np.pi))
-    middle = np.cumsum(weight[order]) - weight[order] / 2
-    cone = np.minimum(middle * vehicles // weight.sum(), vehicles - 1)
-    targets = []
-    for rows in np.split(order, np.flatnonzero(np.diff(cone)) + 1):
-        inward = rows[np.argsort(radius[rows], kind="stable")]
-        depth = np.cumsum(weight[inward])
-        reach = radius[inward[np.searchsorted(depth, CONE_DEPTH * depth[-1])]]
-        axis = (weight[rows, None] * away[rows]).sum(axis=0)
-        axis /= max(float(np.hypot(*axis)), 1e-300)
-        targets.append(depot + reach * axis)
-    return _distinct(map_, np.array(targets), vehicles, rng)
-
-
 def spread_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
     """k-means++ draw: each seed is likely to be far from those before it."""
     points = map_.points
@@ -170,24 +144,6 @@ def curve_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray
     marks = (np.arange(vehicles) + 0.5) / vehicles * depth[-1]
     seeds: IntArray = order[np.unique(np.searchsorted(depth, marks))]
     return seeds
-
-
-def _distinct(
-    map_: _Map, targets: FloatArray, vehicles: int, rng: np.random.Generator
-) -> IntArray:
-    """Distinct customers near the targets; random ones where cones were empty."""
-    taken: dict[int, None] = {}
-    reach = min(8, len(map_.points))
-    _, near = map_.tree.query(targets, k=reach)
-    for row in np.reshape(near, (len(targets), reach)).tolist():
-        free = next((i for i in row if i not in taken), None)
-        if free is not None:
-            taken[free] = None
-    missing = min(vehicles, len(map_.points)) - len(taken)
-    if missing > 0:
-        others = np.setdiff1d(np.arange(len(map_.points)), list(taken))
-        taken.update(dict.fromkeys(rng.choice(others, missing, False).tolist()))
-    return np.array(list(taken), dtype=np.int64) + 1
 
 
 def _shaken(
