@@ -169,13 +169,15 @@ def link_routes(data: Data, routes: Routes, slots: int) -> tuple[Tours, float]:
         upto=np.zeros(nodes, dtype=np.int64),
         noted=np.zeros(slots, dtype=np.uint8),
     )
-    return tours, float(_link_all(data, tours, routes.stops, routes.starts))
+    return tours, link_all(data, tours, routes.stops, routes.starts)
 
 
 @kernel
-def _link_all(data: Any, tours: Any, stops: Any, starts: Any) -> float:
+def link_all(data: Any, tours: Any, stops: Any, starts: Any) -> float:
     """Fill `tours` with routes stops[starts[r]:starts[r + 1]]; return their length."""
     total = 0.0
+    tours.load[:] = 0
+    tours.size[:] = 0
     for r in range(len(tours.load)):
         depot = len(data.demands) + r
         tours.route[depot] = r

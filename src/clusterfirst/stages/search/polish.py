@@ -5,9 +5,7 @@ of the time that is used. Threads work on parts of the map, cut anew along other
 in every round so that no seam stays; where the map is too small to be cut, several work
 on copies of the same part, of which the best goes on. With much time per customer the
 temperature falls several times, and the best routes of all that it left are chosen.
-On small maps the second fall begins with as few routes as the demand needs, where the
-first one left more: annealing opens a route easily and hardly ever closes one. There,
-later falls are short and begin each with a child of two of the best routes before.
+On small maps it falls once, and a genetic search goes on from what it left.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,10 +22,9 @@ from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.errors import InputError, Problem
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.stages.assignment.best_fit import pack_quickly
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.annealing import anneal, make_plan
-from clusterfirst.stages.search.population import Population, split
+from clusterfirst.stages.search.genetic.breeding import Breeding
 from clusterfirst.stages.search.regions import (
     Region,
     make_region,
@@ -70,43 +67,44 @@ def polish(
     """
     begin = time.perf_counter()
     breeds = instance.coords is not None
-    schedule = Schedule.of(instance, settings, deadline, breeds=breeds)
     verdict = judge(instance, Solution(routes))
     if not verdict.feasible:
         raise InputError(verdict.violations)
     if deadline.left() == math.inf and settings.iterations is None:
         rule = "a time limit or a number of iterations is needed"
         raise InputError(Problem("E404", "polish", "neither", rule))
+    schedule = Schedule.of(instance, settings, deadline, breeds=breeds)
     current = Routes.of(routes)
     cost = float(current.lengths(instance).sum())
-    best = Polished(current.lists(), cost, [(0.0, cost)])
+    start = Polished(current.lists(), cost, [(0.0, cost)])
     if instance.num_customers < 2 or deadline.passed():
-        return best
+        return start
     search = _Search(instance, settings, schedule)
-    progress = _Progress(instance, best, begin, on_improvement)
+    progress = _Progress(instance, start, begin, on_improvement)
     with ThreadPoolExecutor(settings.threads) as pool:
         for step in range(schedule.rounds):
             if schedule.used(search.done) >= 1.0:
                 break
-            regions = search.regions(current, step)
-            search.done = max(pool.map(search.work, regions, [step] * len(regions)))
+            if schedule.breeds(step):
+                best = Routes.of(progress.best.routes)
+                progress.offer(search.breed(pool, best, step))
+            else:
+                regions = search.regions(current, step)
+                done = pool.map(search.work, regions, [step] * len(regions))
+                search.done = max(done)
+                current, found = search.merge(regions)
+                progress.offer(found)
+                if schedule.falls > 1 and schedule.ends_fall(step):
+                    search.end_fall(regions)
             if settings.on_round is not None:
                 settings.on_round(min(1.0, schedule.used(search.done)))
-            current, found = search.merge(regions)
-            progress.offer(found)
-            if schedule.falls > 1 and schedule.ends_fall(step):
-                search.end_fall(regions)
-                if schedule.breeds_after(step):
-                    search.breed()
-                else:
-                    current = search.begin_fall(current, progress.best, deadline)
-    if search.ends.members and not deadline.passed():
+    if search.ends and not deadline.passed():
         from clusterfirst.stages.search.pool import recombine
 
-        ends = [routes.lists() for _, routes in search.ends.members]
-        mixed = recombine(
-            instance, [*ends, best.routes, progress.best.routes], deadline
-        )
+        ends = sorted(search.ends, key=lambda end: float(end.lengths(instance).sum()))
+        lists = [routes.lists() for routes in ends[: settings.pool_ends]]
+        lists += [start.routes, progress.best.routes]
+        mixed = recombine(instance, lists, deadline)
         progress.offer(Routes.of(mixed))
     return progress.best
 
@@ -144,8 +142,9 @@ def warm_up() -> None:
     square = Instance(demands=np.array([0, 1, 1, 1]), capacity=2, coords=corners)
     settings = PolishSettings(iterations=1, threads=1)
     polish(square, [[1], [2], [3]], settings, Deadline.never())
-    pack_quickly(square.demand_units[1:], 2, 2, Deadline.never())
-    split(square, np.arange(1, 4))
+    polish(
+        square, [[1], [2], [3]], replace(settings, iterations=1000), Deadline.never()
+    )
 
 
 class _Search:
@@ -163,10 +162,8 @@ class _Search:
         self.done = 0
         self.alone: Region | None = None  # of a single thread: there is nothing to cut
         self.copies = 1  # of each part
-        self.packed = False  # this fall began with the fewest routes, and opens none
-        self.falls = 0  # that ended
-        self.ends = Population(instance, settings.parents, settings.seed)
-        self.children: list[Routes] = []  # this fall begins with, one for each copy
+        self.ends: list[Routes] = []  # what each copy of the map was left with
+        self.colonies: list[Breeding] = []  # one for each thread
 
     def regions(self, routes: Routes, step: int) -> list[Region]:
         """Cut the routes into parts, one per thread, or copies of fewer parts."""
@@ -180,16 +177,14 @@ class _Search:
         self.copies = threads // count
         limit = self.instance.vehicles
         spare = self.settings.spare_routes * count
-        if self.packed:
-            spare = 0
-        elif limit is not None:
-            spare = min(spare, limit - max(map(len, self.children or [routes])))
+        if limit is not None:
+            spare = min(spare, limit - len(routes))
         cut = [routes]
         if count > 1:
             assert self.plane is not None
             cut = parts(self.plane, routes, count, math.pi * GOLDEN * (step + 1))
-        seed = (self.settings.seed * self.settings.most_bred + step) * threads
-        starts = self.children or [part for part in cut for _ in range(self.copies)]
+        seed = (self.settings.seed * self.settings.most_rounds + step) * threads
+        starts = [part for part in cut for _ in range(self.copies)]
         rooms = [spare // count + (i < spare % count) for i in range(count)]
         made = [
             make_region(
@@ -207,39 +202,47 @@ class _Search:
         until = (step + 1) / schedule.rounds
         plan = make_plan(self.settings, region)
         while (used := schedule.used(done)) < until:
-            temperature = self.scale * schedule.temperature(used, afresh=self.packed)
+            temperature = self.scale * schedule.temperature(used)
             anneal(region.data, region.state, plan, chunk, temperature)
             done += chunk
         return done
 
     def end_fall(self, regions: list[Region]) -> None:
-        """Remember what each copy of the map was left with; of a child, its best."""
-        self.falls += 1
-        best = bool(self.children)
+        """Remember what each copy of the map was left with."""
         for copy in range(self.copies):
-            mine = [region.routes(best=best) for region in regions[copy :: self.copies]]
-            self.ends.offer(together(mine))
+            mine = [
+                region.routes(best=False) for region in regions[copy :: self.copies]
+            ]
+            self.ends.append(together(mine))
 
-    def begin_fall(self, current: Routes, best: Polished, deadline: Deadline) -> Routes:
-        """The routes of the next fall: in general those that the last one left."""
-        instance, fewest = self.instance, self.instance.min_vehicles
-        if self.packed:
-            self.packed, self.alone = False, None
-            return Routes.of(best.routes)
-        small = instance.num_customers <= self.settings.small
-        if self.falls > 1 or len(best.routes) <= fewest or not small:
-            return current
-        demands, capacity = instance.demand_units[1:], instance.capacity_units
-        labels = pack_quickly(demands, capacity, fewest, deadline)
-        if labels is None:
-            return current
-        self.packed, self.alone = True, None
-        return Routes.of([np.flatnonzero(labels == r) + 1 for r in range(fewest)])
+    def breed(self, pool: Executor, best: Routes, step: int) -> Routes:
+        """Let every thread's colony go on from the best routes; return the best."""
+        if not self.colonies:
+            self.colonies = [
+                Breeding(self.instance, self.data, best, self.settings, i)
+                for i in range(self.settings.threads)
+            ]
+            for i, end in enumerate(self.ends):
+                self.colonies[i % len(self.colonies)].adopt(end)
+            self.ends = []
+        length = float(best.lengths(self.instance).sum())
+        for colony in self.colonies:
+            if length < colony.length:
+                colony.adopt(best)
+        done = pool.map(self.raise_children, self.colonies, [step] * len(self.colonies))
+        self.done = max(done)
+        return min(self.colonies, key=lambda colony: colony.length).best
 
-    def breed(self) -> None:
-        """Let each copy's next fall begin with a child."""
-        self.children = [self.ends.child() for _ in range(self.copies)]
-        self.packed, self.alone = False, None
+    def raise_children(self, colony: Breeding, step: int) -> int:
+        """Breed for this round's share; return the iterations so far."""
+        schedule, settings, done = self.schedule, self.settings, self.done
+        until = (step + 1) / schedule.rounds
+        customers = self.instance.num_customers
+        children = math.ceil(settings.children / customers)
+        while schedule.used(done) < until:
+            colony.breed(children)
+            done += math.ceil(children * settings.child * customers)
+        return done
 
     def merge(self, regions: list[Region]) -> tuple[Routes, Routes]:
         """Return the current and the best routes of all regions together."""

@@ -52,17 +52,20 @@ class PolishSettings:
     fall: float = 100  # iterations per customer of each
     most_falls: int = 30
     hot_again: float = 0.25
-    small: int = 150  # customers up to which falls begin with other routes:
-    first_falls: int = 2  # then a population breeds, of which the second fall
-    first_rounds: int = 5  # begins with the fewest routes; so many rounds of each
-    bred: float = 12.5  # iterations per customer of a child: a fall of one round
-    hot_bred: float = 0.2
-    parents: int = 25
-    most_bred: int = 1000
     pool_share: float = 0.05  # of the time, to recombine the routes they ended with
+    pool_ends: int = 25  # of them, the shortest
     pool_whole: int = 500  # customers up to which one program recombines all routes
     pool_region: int = 300  # customers of a region above that
     pool_nodes: int = 2000  # of branch and bound, so that it ends without a deadline
+
+    # genetic search, after some falls of the temperature
+    breeds: float = 60  # iterations per customer from which it pays at N = 100,
+    breeds_size: float = 3.0  # and this power of the size for other maps
+    annealed: float = 0.3  # of the time before it, in falls:
+    falls_before: int = 10  # at most; each hands over where it ended
+    founders: int = 10  # random members besides
+    child: float = 0.5  # iterations per customer that a child counts as
+    children: int = 800  # over the customers: between two looks at the clock
 
     # rounds
     speed: int = 100_000  # iterations per second of one thread, about
@@ -82,8 +85,8 @@ class Schedule:
 
     With much time per customer the temperature falls several times, after the first
     time from a lower one: each fall begins with the routes that the last one left, and
-    a set-partitioning program recombines what all of them ended with. Where routes
-    are bred, two such falls are followed by many short ones, one for each child.
+    a set-partitioning program recombines what all of them ended with; or, on small
+    maps, a genetic search goes on from what they ended with.
     """
 
     begin: float
@@ -91,7 +94,7 @@ class Schedule:
     iterations: float
     rounds: int  # parts of the budget between which routes are read and cut anew
     falls: int
-    bred: int  # rounds after these falls that are a child's fall each
+    bred: int  # the last rounds: of the genetic search
     settings: PolishSettings
 
     @classmethod
@@ -109,17 +112,22 @@ class Schedule:
         count = math.inf if settings.iterations is None else settings.iterations
         round_seconds = settings.round_seconds + settings.round_seconds_each * n
         rounds = min(seconds / round_seconds, count / settings.chunk)
+        whole = max(1, int(min(rounds, settings.most_rounds)))
         each = min(seconds * settings.speed, count) / n
         falls, bred = 1, 0
-        if each >= settings.several_falls:
+        pays = settings.breeds * (n / 100) ** settings.breeds_size
+        if breeds and each >= pays:
+            falls = max(1, int(settings.annealed * each / settings.fall))
+            falls = min(falls, settings.falls_before)
+            share = min(settings.annealed, falls * settings.fall / each)
+            first = max(falls, round(share * whole / falls) * falls)
+            whole = max(whole, first + 1)
+            bred = whole - first
+        elif each >= settings.several_falls:
             falls = round(min(each / settings.fall, settings.most_falls))
             seconds *= 1.0 - settings.pool_share
-        per_fall = max(1, int(min(rounds, settings.most_rounds) / falls))
-        first = settings.first_falls * settings.first_rounds
-        if breeds and n <= settings.small and each > first * settings.bred:
-            falls, per_fall = settings.first_falls, settings.first_rounds
-            bred = int(min(each / settings.bred, settings.most_bred)) - first
-        whole, begin = falls * per_fall + bred, time.perf_counter()
+            whole = max(1, whole // falls) * falls
+        begin = time.perf_counter()
         return cls(begin, seconds, count, whole, falls, bred, settings)
 
     def used(self, done: int) -> float:
@@ -127,25 +135,21 @@ class Schedule:
         passed = time.perf_counter() - self.begin
         return max(passed / self.seconds, done / self.iterations)
 
-    def temperature(self, used: float, *, afresh: bool = False) -> float:
-        """When this share (below 1) of the budget is used; `afresh` in a hot fall."""
-        at = used * self.rounds
-        if at >= self.rounds - self.bred:
-            part, hot = at % 1.0, self.settings.hot_bred
-        else:
-            fall, part = divmod(at / self.per_fall, 1.0)
-            hot = self.settings.hot if fall < 1.0 or afresh else self.settings.hot_again
+    def temperature(self, used: float) -> float:
+        """When this share (below 1) of the budget is used."""
+        fall, part = divmod(used * self.rounds / self.per_fall, 1.0)
+        hot = self.settings.hot if fall < 1.0 else self.settings.hot_again
         return hot * math.exp(part * math.log(self.settings.cold / hot))
 
     @property
     def per_fall(self) -> int:
-        """Rounds of a fall that is not a child's."""
+        """Rounds of a fall."""
         return (self.rounds - self.bred) // self.falls
 
     def ends_fall(self, step: int) -> bool:
         """Whether the temperature is at its lowest after this round."""
-        return self.breeds_after(step) or (step + 1) % self.per_fall == 0
+        return (step + 1) % self.per_fall == 0
 
-    def breeds_after(self, step: int) -> bool:
-        """Whether the round after this one is a child's."""
-        return self.bred > 0 and step + 1 >= self.rounds - self.bred
+    def breeds(self, step: int) -> bool:
+        """Whether this round is one of the genetic search."""
+        return step >= self.rounds - self.bred

@@ -1,0 +1,1 @@
+"""Genetic search of small maps: descents, exchanges, a colony, its evolution."""
