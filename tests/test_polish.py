@@ -224,8 +224,8 @@ def test_repeatable_by_iterations(n: int, threads: int) -> None:
     assert runs[0] != runs[2]
 
 
-def test_the_second_fall_begins_with_the_fewest_routes() -> None:
-    """Where loads are tight, annealing alone is left with a vehicle too many."""
+def test_tight_loads_find_the_fewest_routes() -> None:
+    """Where annealing alone is left with a vehicle too many, breeding is not."""
     instance = sample_xml(100, seed=7400, index=43)
     alone = [[c] for c in range(1, 101)]
     found = polish(instance, alone, PolishSettings(iterations=25_000), NEVER)

@@ -41,7 +41,11 @@ from clusterfirst.stages.tours.routing import QUICK, TourSettings, improve
 Progress = Callable[[int, int], None]  # kernels left, and how many there were
 POLL = 0.2  # seconds between two looks at the cache
 FEW = 2  # kernels that are not worth a process
-LIMITS = "clusterfirst.stages.search.limit"  # modules that no plain day compiles
+# What a plain day anneals with: neither limits nor what breeds.
+ANNEALING = "stages.compiled " + " ".join(
+    f"stages.search.{name}"
+    for name in ["annealing", "linked", "moves", "regions", "rewiring", "ruin_recreate"]
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,8 @@ def needed(method: str, polish: bool) -> list[str]:
     found = find_method(method)
     if found is None or method.startswith(OUTSIDE):
         return []
-    parts = ["polish"] if polish and found.kind is not Kind.PEER else []
+    searches = polish and found.kind is not Kind.PEER
+    parts = ["genetic", "polish"] if searches else []
     parts += ["network"] if method == "neural" else []
     parts += ["assignment"] if found.kind is Kind.SCORES else []
     parts += ["tours", "savings"]
@@ -116,6 +121,12 @@ def _polish(model: str | None) -> None:
     from clusterfirst.stages.search.polish import warm_up as warm_up_polish
 
     warm_up_polish()
+
+
+def _genetic(model: str | None) -> None:
+    from clusterfirst.stages.search.genetic.breeding import warm_up as warm_up_breeding
+
+    warm_up_breeding(_toy())
 
 
 def _limited(model: str | None) -> None:
@@ -151,7 +162,10 @@ def _part(door: str, modules: str, run: Callable[[str | None], None]) -> Part:
 
 
 PARTS = {
-    "polish": _part("stages.search.polish", "stages.search stages.compiled", _polish),
+    "genetic": _part(
+        "stages.search.genetic.breeding", "stages.search.genetic", _genetic
+    ),
+    "polish": _part("stages.search.polish", ANNEALING, _polish),
     "limited": _part(
         "solving.limited_start",
         "stages.search.limited stages.classical.limited_savings stages.compiled",
@@ -175,15 +189,14 @@ def _compile_elsewhere(
     if not waiting or not sys.executable:
         return
     modules = tuple(module for name in parts for module in PARTS[name].modules)
-    but = () if "limited" in parts else (LIMITS,)
-    total = kernels_left(modules, but)
+    total = kernels_left(modules)
     running: list[subprocess.Popen[bytes]] = []
     try:
         while waiting or running:
             while waiting and len(running) < (os.cpu_count() or 1):
                 running.append(_start(waiting.pop(0), model))
             if on_progress is not None:
-                on_progress(kernels_left(modules, but), total)
+                on_progress(kernels_left(modules), total)
             time.sleep(POLL)
             running = [each for each in running if each.poll() is None]
     finally:

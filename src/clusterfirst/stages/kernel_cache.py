@@ -70,13 +70,9 @@ def _stamps(folder: Path, pattern: str = "*.py") -> tuple[tuple[str, int, int], 
     return tuple(found)
 
 
-def kernels_left(modules: tuple[str, ...], but: tuple[str, ...] = ()) -> int:
-    """How many kernels of modules (or packages), but some, are compiled nowhere yet."""
-    return sum(
-        not _is_cached(each)
-        for each in _kernels_of(modules)
-        if not each.__module__.startswith(but)
-    )
+def kernels_left(modules: tuple[str, ...]) -> int:
+    """How many kernels of these modules (or packages) are compiled nowhere yet."""
+    return sum(not _is_cached(each) for each in _kernels_of(modules))
 
 
 def calls_left(modules: tuple[str, ...]) -> int:

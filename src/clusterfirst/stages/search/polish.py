@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -142,9 +142,6 @@ def warm_up() -> None:
     square = Instance(demands=np.array([0, 1, 1, 1]), capacity=2, coords=corners)
     settings = PolishSettings(iterations=1, threads=1)
     polish(square, [[1], [2], [3]], settings, Deadline.never())
-    polish(
-        square, [[1], [2], [3]], replace(settings, iterations=1000), Deadline.never()
-    )
 
 
 class _Search:

@@ -10,7 +10,7 @@ from clusterfirst.problem.instance import Instance
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.genetic.evolution import evolve, genetic_for
 from clusterfirst.stages.search.linked import Data
-from clusterfirst.stages.search.regions import make_region
+from clusterfirst.stages.search.regions import make_region, whole_data
 from clusterfirst.stages.search.schedule import PolishSettings
 
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -63,3 +63,12 @@ class Breeding:
         nursery = self.state.nursery
         starts = np.unique(nursery.best_starts)
         return Routes(self.rows[nursery.best], starts)
+
+
+def warm_up(instance: Instance) -> None:
+    """Compile the kernels, or load them from numba's cache, before they are needed."""
+    settings = PolishSettings(founders=1)
+    rows = np.arange(1, instance.num_customers + 1)
+    alone = Routes(rows, np.append(rows - 1, rows[-1]))
+    data = whole_data(instance, settings.neighbours)
+    Breeding(instance, data, alone, settings, 0).breed(2)

@@ -26,7 +26,7 @@ from clusterfirst.stages.search.linked import (
     route_of,
     unlink,
 )
-from clusterfirst.stages.search.moves import join_heads, reverse, swap_tails
+from clusterfirst.stages.search.rewiring import join_heads, reverse, swap_tails
 
 LEAST_GAIN = 1e-9  # of the largest distance: smaller ones are rounding
 NOT_YET = -1
@@ -263,7 +263,7 @@ def _turned(data: Any, tours: Any, descent: Any, u: int, v: int) -> bool:
     delta = leg(descent, u, v) + leg(descent, x, after(tours, v))
     if delta - tours.gap[u] - tours.gap[v] >= -descent.least:
         return False
-    reverse(data, tours, u, v)
+    reverse(data, tours, u, v, 0)
     return True
 
 
