@@ -41,10 +41,10 @@ def tours() -> None:
 
     from clusterfirst.stages.tours.tsp import solve_blocks
 
-    def tour_of(block: np.ndarray, exact: int, kicks: int) -> np.ndarray:
+    def tour_of(block: np.ndarray, kicks: int) -> np.ndarray:
         order = np.arange(1, len(block))
         ends = np.array([0, len(order)])
-        solve_blocks(block.ravel(), ends, order, exact, kicks)
+        solve_blocks(block.ravel(), ends, order, kicks)
         return np.concatenate([[0], order])
 
     def length(block: np.ndarray, tour: np.ndarray) -> float:
@@ -58,15 +58,12 @@ def tours() -> None:
             points = rng.random((stops + 1, 2))
             block = np.linalg.norm(points[:, None] - points[None], axis=2)
             start = time.perf_counter()
-            if stops <= 12:
-                best = length(block, tour_of(block, stops, 0))
-            else:
-                whole = np.round(block / block.max() * 60_000).astype(int)
-                best = length(block, np.array(fast_tsp.solve_tsp_exact(whole)))
+            whole = np.round(block / block.max() * 60_000).astype(int)
+            best = length(block, np.array(fast_tsp.solve_tsp_exact(whole)))
             exact += time.perf_counter() - start
             for kicks in gaps:
                 start = time.perf_counter()
-                tour = tour_of(block, 0, kicks)
+                tour = tour_of(block, kicks)
                 seconds[kicks] += time.perf_counter() - start
                 gaps[kicks].append(length(block, tour) / best - 1)
         for kicks, values in gaps.items():

@@ -27,7 +27,7 @@ from clusterfirst.solving.neural import run_network
 from clusterfirst.solving.options import DecodingSettings, NeuralSettings
 from clusterfirst.solving.solver import warm_up
 from clusterfirst.stages.search_state import SearchState
-from clusterfirst.stages.tours.routing import TourSettings, improve
+from clusterfirst.stages.tours.routing import FULL, improve
 from machine import commit
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -49,7 +49,7 @@ def decoded(day: Instance, model: str, assign: str, how: str, seconds: float) ->
     if state.best is None or state.details.get("fallbacks"):
         return found | {"cost": None}
     never = Deadline.never()
-    routes = improve(state.instance, state.best, False, TourSettings(), never)
+    routes = improve(state.instance, state.best, False, FULL, never)
     lengths = routes.lengths(state.instance).sum()
     answer = state.details["assignment"]
     return found | {

@@ -24,7 +24,6 @@ from clusterfirst.stages.assignment import highs as module
 from clusterfirst.stages.assignment.assign import assign
 from clusterfirst.stages.assignment.highs import (
     Found,
-    independent,
     worthwhile,
 )
 from clusterfirst.stages.assignment.mip import (
@@ -247,20 +246,6 @@ def test_printed_decodings_equal_brute_force() -> None:
             assert (answer.status is Status.INFEASIBLE) == math.isinf(best)
             if math.isfinite(best):
                 assert answer.cost == pytest.approx(best, abs=1e-6)
-
-
-def test_independent_parts_share_no_vehicle() -> None:
-    """Parts hold everyone once; a vehicle is a candidate in one of them only."""
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        problem = AssignProblem(rng.random((30, 12)), np.ones(30, int), 9, 12)
-        case = Case.of(problem)
-        edges = rng.random((30, 12)) < rng.uniform(0.02, 0.3)
-        edges[np.arange(30), rng.integers(0, 12, 30)] = True
-        parts = independent(case, edges)
-        assert sorted(np.concatenate(parts).tolist()) == list(range(30))
-        used = [set(np.nonzero(edges[rows])[1].tolist()) for rows in parts]
-        assert sum(map(len, used)) == len(set.union(*used))
 
 
 def test_what_a_vehicle_holds_counts() -> None:

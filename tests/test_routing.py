@@ -1,4 +1,4 @@
-"""Tours: exact when small, never worse than given, the same every time."""
+"""Tours: shortest when small, never worse than given, the same every time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.instance import Instance
 from clusterfirst.problem.solution import Solution, judge
+from clusterfirst.stages.classical.exact import optimal_routes
 from clusterfirst.stages.routes import Routes
-from clusterfirst.stages.tours.routing import MAX_BLOCK, TourSettings, tours
+from clusterfirst.stages.tours.routing import MAX_BLOCK, tours
 from clusterfirst.stages.tours.tsp import solve_blocks
 
 
@@ -39,11 +40,11 @@ def length(block: np.ndarray, order: Sequence[int]) -> float:
     return float(block[stops, np.roll(stops, -1)].sum())
 
 
-def tour_of(block: np.ndarray, exact: int, kicks: float) -> list[int]:
+def tour_of(block: np.ndarray, kicks: float) -> list[int]:
     """The order in which one cluster is visited."""
     order = np.arange(1, len(block))
     ends = np.array([0, len(order)])
-    solve_blocks(block.ravel(), ends, order, exact, kicks)
+    solve_blocks(block.ravel(), ends, order, kicks)
     return order.tolist()
 
 
@@ -56,7 +57,7 @@ def shortest(block: np.ndarray) -> float:
 @given(grids(most=7))
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_small_tours_are_optimal(points: np.ndarray) -> None:
-    """Dynamic programming equals brute force, ties and duplicates included."""
+    """They equal brute force, ties and duplicates included."""
     instance = instance_of(points)
     found = tours(instance, np.zeros(len(points) - 1, dtype=np.int64))
     assert judge(instance, Solution(found)).cost == pytest.approx(
@@ -71,10 +72,12 @@ def test_local_search_is_near_optimal(stops: int) -> None:
     missed = 0
     for _ in range(20):
         points = rng.random((stops + 1, 2))
-        block = np.linalg.norm(points[:, None] - points[None], axis=2)
-        order = tour_of(block, exact=0, kicks=10)
+        instance = instance_of(points)
+        block, exact = instance.distances, optimal_routes(instance)
+        assert exact is not None
+        best = float(exact[0].lengths(instance).sum())
+        order = tour_of(block, kicks=10)
         assert sorted(order) == list(range(1, stops + 1))
-        best = length(block, tour_of(block, exact=stops, kicks=0))
         found = length(block, order)
         assert found >= best - 1e-9
         missed += found > best + 1e-9
@@ -89,7 +92,7 @@ def test_given_orders_are_never_made_worse(points: np.ndarray, seed: int) -> Non
     rng = np.random.default_rng(seed)
     route = (rng.permutation(len(points) - 1) + 1).tolist()
     before = judge(instance, Solution([route])).cost
-    verdict = judge(instance, Solution(tours(instance, [route], TourSettings(4, 1))))
+    verdict = judge(instance, Solution(tours(instance, [route], 1.0)))
     assert verdict.feasible
     assert verdict.cost <= before + 1e-9
 
@@ -136,7 +139,7 @@ def test_very_long_tours_stay_complete_and_short() -> None:
     """A tour beyond one block is optimised by windows, far below a random order."""
     n = MAX_BLOCK + 300
     instance = instance_of(np.random.default_rng(8).random((n + 1, 2)))
-    found = tours(instance, np.zeros(n, dtype=np.int64), TourSettings(8, 0.1))
+    found = tours(instance, np.zeros(n, dtype=np.int64), 0.1)
     verdict = judge(instance, Solution(found))
     assert verdict.feasible
     assert verdict.cost < 0.95 * np.sqrt(n)  # optimal is about 0.7124 sqrt(n A)

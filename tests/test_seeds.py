@@ -10,9 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterfirst.networks.seed_decoding import (
-    FADE,
-    SURE,
-    TEMPERATURE,
     Limits,
     PackingRule,
     decode_seeds,
@@ -147,45 +144,6 @@ def test_packing_among_neighbours_only() -> None:
     near = np.array([[2, -1], [3, -1], [0, -1], [1, -1]])
     assert decode_seeds(score, vectors, demands, limits, EVERYONE).tolist() == [0, -1]
     assert decode_seeds(score, vectors, demands, limits, near).tolist() == [0, 1]
-
-
-def test_a_fellow_that_did_not_fit_fades() -> None:
-    """What looks like the seed's route but was not packed is a less likely seed."""
-    vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
-    score = np.array([3.0, 2.0, 1.9], dtype=np.float32)
-    demands = np.array([9, 9, 9])
-    limits = Limits(2, 10, reserve=False)
-    near = np.array([[1, 2], [0, 2], [0, 1]])
-    assert decode_seeds(score, vectors, demands, limits, EVERYONE).tolist() == [0, 1]
-    assert decode_seeds(score, vectors, demands, limits, near).tolist() == [0, 2]
-    # A much better score outweighs it, and what no list names does not fade.
-    sure = np.array([3.0, 2.0, -2.0], dtype=np.float32)
-    assert decode_seeds(sure, vectors, demands, limits, near).tolist() == [0, 1]
-    apart = np.array([[2, -1], [2, -1], [0, 1]])
-    assert decode_seeds(score, vectors, demands, limits, apart).tolist() == [0, 1]
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(1, 14), st.integers(1, 5), st.integers(0, 10**6))
-def test_neighbours_fade_by_their_chance(n: int, seeds: int, seed: int) -> None:
-    """The kernel against the rule written out, with nothing ever packed."""
-    rng = np.random.default_rng(seed)
-    score, vectors = rng.normal(size=n).astype(np.float32), unit_vectors(n, n)
-    around = np.array([np.setdiff1d(np.arange(n), [i]) for i in range(n)])
-    around = np.where(rng.random(around.shape) < 0.3, -1, around).reshape(n, -1)
-    limits = Limits(seeds, 9, reserve=False)
-    found = decode_seeds(score, vectors, np.full(n, 9), limits, around)
-    chance = -np.log1p(np.exp(-score.astype(float)))
-    expected: list[int] = []
-    for _ in range(min(n, seeds)):
-        open_ones = np.setdiff1d(np.arange(n), expected)
-        pick = int(open_ones[np.argmax(chance[open_ones])])
-        expected.append(pick)
-        near = around[pick][around[pick] >= 0]
-        share = np.exp(vectors[near] @ vectors[pick] / TEMPERATURE)
-        share = max(0, n / seeds - 1) * share / share.sum() if len(near) else share
-        chance[near] += FADE * np.log(1 - np.minimum(share, SURE))
-    assert found[found >= 0].tolist() == expected
 
 
 @pytest.mark.parametrize(("demand", "capacity"), [(1, 2), (5, 50), (9, 10)])

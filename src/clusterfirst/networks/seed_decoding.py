@@ -11,10 +11,6 @@ import numpy.typing as npt
 from clusterfirst.problem.instance import IntArray
 from clusterfirst.stages.compiled import inner, kernel
 
-TEMPERATURE = 0.1  # of the contrastive space; the paper gives none
-FADE = 0.5  # how much of a probable fellow's score is lost to the seed of its route
-SURE = 0.98  # no probability above
-
 
 @dataclass(frozen=True)
 class PackingRule:
@@ -23,8 +19,7 @@ class PackingRule:
     The paper fills to Q among all customers. Filling to the mean load instead makes
     an extra vehicle real (with Q the pool is often empty before its turn), and
     packing among neighbours only keeps far customers, which may look alike to a
-    local network, out of it. Then neighbours that are left over although they seem
-    to be of the seed's route also become less likely seeds themselves.
+    local network, out of it.
     """
 
     fill: str = "capacity"  # or "mean"
@@ -80,7 +75,7 @@ def decode_seeds(
     seeds = np.full(limits.seeds, -1, dtype=np.int64)
     lists = np.empty((3, max(n, width)), dtype=np.int64)
     _decode(
-        -np.logaddexp(0.0, -score.astype(np.float64)),  # log of the probability
+        np.ascontiguousarray(score, dtype=np.float32),
         np.ascontiguousarray(contrast, dtype=np.float32),
         np.array(demands, dtype=np.int64),
         (int(limits.fill), bool(limits.reserve)),
@@ -118,7 +113,7 @@ def _decode(
     seeds: Any,
     room: Any,
 ) -> None:
-    """Lines 7 to 22 of Algorithm 1 over one instance; changes `score`."""
+    """Lines 7 to 22 of Algorithm 1 over one instance."""
     (fill, reserve), count, n = limits, len(seeds), len(score)
     free, near, order, spare, similarity = room
     left = n
@@ -136,8 +131,6 @@ def _decode(
         some = _candidates(free, around, seed, near)
         for i in range(some):
             similarity[i] = _dot(contrast, near[i], seed)
-        if around.shape[1] > 0:
-            _fade(score, near[:some], similarity, max(0.0, n / count - 1))
         _sort_falling(similarity[:some], order, spare)
         for at in range(some):
             customer = near[order[at]]
@@ -167,23 +160,6 @@ def _candidates(free: Any, around: Any, seed: int, near: Any) -> int:
                 near[some] = i
                 some += 1
     return some
-
-
-@inner
-def _fade(score: Any, near: Any, similarity: Any, fellows: float) -> None:
-    """Lower the scores of a seed's neighbours by how likely they share its route.
-
-    The contrastive loss makes softmax(similarity / temperature) a guess at which of
-    them are its fellows; of these there are as many as a mean route has.
-    """
-    highest, total = np.float32(-np.inf), 0.0
-    for i in range(len(near)):
-        highest = max(highest, similarity[i])
-    for i in range(len(near)):
-        total += np.exp((similarity[i] - highest) / TEMPERATURE)
-    for i in range(len(near)):
-        share = np.exp((similarity[i] - highest) / TEMPERATURE) * (fellows / total)
-        score[near[i]] += FADE * np.log(1 - min(SURE, share))
 
 
 @inner

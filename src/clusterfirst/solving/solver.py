@@ -37,7 +37,7 @@ from clusterfirst.stages.classical.exact import optimal_routes
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search.repair import repair_routes
 from clusterfirst.stages.search_state import SearchState
-from clusterfirst.stages.tours.routing import TourSettings, improve
+from clusterfirst.stages.tours.routing import FULL, improve
 
 if TYPE_CHECKING:
     from clusterfirst.solving.balancing import Balance
@@ -314,7 +314,7 @@ def _better_tours(state: SearchState, deadline: Deadline) -> None:
     """Search within the routes only."""
     assert state.best is not None
     with state.stage("tours"):
-        improved = improve(state.instance, state.best, False, TourSettings(), deadline)
+        improved = improve(state.instance, state.best, False, FULL, deadline)
         state.offer(improved)
 
 

@@ -21,7 +21,7 @@ from clusterfirst.solving.neural import run_network
 from clusterfirst.solving.options import DecodingSettings, NeuralSettings
 from clusterfirst.solving.solver import warm_up
 from clusterfirst.stages.search_state import SearchState
-from clusterfirst.stages.tours.routing import TourSettings, improve
+from clusterfirst.stages.tours.routing import FULL, improve
 
 NEURAL = "neural"
 
@@ -122,7 +122,7 @@ def decode(
     run_network(state, NeuralSettings(printed, weights.folder))
     if state.best is None:
         return None
-    routes = improve(copy, state.best, False, TourSettings(), state.deadline)
+    routes = improve(copy, state.best, False, FULL, state.deadline)
     spent = time.perf_counter() - start
     solution = Solution(routes.lists()).canonical()
     return Decoding(state, solution, spent)

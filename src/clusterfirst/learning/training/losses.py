@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterfirst.learning.training.batches import TrainBatch
-from clusterfirst.networks.seed_decoding import TEMPERATURE, PackingRule, decode_seeds
+from clusterfirst.networks.seed_decoding import PackingRule, decode_seeds
 from clusterfirst.networks.trainable.cluster import ClusterOutput, SeedBatch
 from clusterfirst.networks.trainable.layers import gather_rows
 from clusterfirst.networks.trainable.router import Router
@@ -78,7 +78,7 @@ class LossSettings:
     """Weights and temperatures; the defaults are ours, `paper` overrides them."""
 
     contrast_weight: float = 1.0  # the paper's 0.05 times its sum over N = 100 is 5
-    contrast_temperature: float = TEMPERATURE
+    contrast_temperature: float = 0.1  # the paper gives none
     bce: bool = True
     transport: Literal["closed-form", "unrolled"] = "closed-form"
     transport_weight: float = 1.0

@@ -180,7 +180,7 @@ def _solve_edges(
     deadline: Deadline,
     patience: float = 1.0,
 ) -> Found:
-    """Solve on these edges, part by part, from the fast answer on the same edges.
+    """Solve on these edges, from the fast answer on the same edges.
 
     Where there is none, HiGHS gets `patience` of the time, so that another round may
     follow. In the printed way it begins with nothing, as the paper's solver does, and
@@ -196,30 +196,7 @@ def _solve_edges(
             start = answer.labels
             edges = worthwhile(case, edges, start, deadline.share(0.5))
         deadline = deadline.share(patience) if start is None else deadline
-    labels = np.full(case.n, -1, dtype=np.int64)
-    claim, bound = Claim.OPTIMAL, 0.0
-    notes: set[str] = set()
-    todo = int(edges.sum())
-    for rows in independent(case, edges):
-        some = edges[rows]
-        time = deadline.share(int(some.sum()) / max(todo, 1))
-        todo -= int(some.sum())
-        part = replace(
-            case,
-            cost=case.cost[rows],
-            candidates=np.where(some, case.candidates[rows], -1),
-            demands=case.demands[rows],
-        )
-        found = _solve(
-            part, some, None if start is None else start[rows], settings, time
-        )
-        if found.labels is None:
-            return found
-        labels[rows] = found.labels
-        claim = claim if found.claim is Claim.OPTIMAL else found.claim
-        bound += found.bound
-        notes |= {found.note} - {""}
-    return Found(labels, claim, bound, ", ".join(sorted(notes)))
+    return _solve(case, edges, start, settings, deadline)
 
 
 def worthwhile(
@@ -236,25 +213,6 @@ def worthwhile(
     wins = added <= total - bound + ROUNDING * abs(total)
     kept: BoolArray = edges & (wins | (case.candidates == start[:, None]))
     return kept
-
-
-def independent(case: Case, edges: BoolArray) -> list[IntArray]:
-    """Customers who share no vehicle with others, even at second hand, apart.
-
-    Fixed customers fill vehicles, and reduced costs drop edges: what is left of a
-    large map often falls into many small programs.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    rows, slots = np.nonzero(edges)
-    size = case.n + len(case.room)
-    ends = (rows, case.n + case.candidates[rows, slots])
-    graph = coo_array((np.ones(len(rows)), ends), shape=(size, size))
-    _, part = connected_components(graph, directed=False)
-    order = np.argsort(part[: case.n], kind="stable")
-    cuts = np.flatnonzero(np.diff(part[: case.n][order])) + 1
-    return [np.sort(rows) for rows in np.split(order, cuts) if len(rows)]
 
 
 def _solve(

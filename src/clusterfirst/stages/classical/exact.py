@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterfirst.problem.clock import Deadline
-from clusterfirst.problem.instance import Instance, IntArray
+from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.stages.routes import Routes
-from clusterfirst.stages.tours.routing import TourSettings, improve
 
 FEW = 8  # customers up to which every split is tried
+ONE_TOUR = 12  # customers up to which the shortest tour is found
 
 
 def optimal_routes(instance: Instance) -> tuple[Routes, str] | None:
@@ -35,10 +34,9 @@ def optimal_routes(instance: Instance) -> tuple[Routes, str] | None:
     # rounded ones or of a matrix.
     plain = instance.metric != "matrix" and instance.rounding == "none"
     fits = int(units.sum()) <= instance.capacity_units
-    settings = TourSettings()
-    if plain and fits and n <= settings.exact:
-        tour = improve(instance, Routes.of([rows]), True, settings, Deadline.never())
-        return tour, "one vehicle holds all, and its tour is the shortest"
+    if plain and fits and n <= ONE_TOUR:
+        tour = _walk(instance, _paths(instance), (1 << n) - 1)
+        return Routes.of([tour]), "one vehicle holds all, and its tour is the shortest"
     return None
 
 
@@ -47,7 +45,11 @@ def _best_split(instance: Instance) -> Routes | None:
     n = instance.num_customers
     everyone = (1 << n) - 1
     limit = n if instance.vehicles is None else min(n, instance.vehicles)
-    tour, order = _tours(instance)
+    path = _paths(instance)
+    chosen = np.arange(everyone + 1)[:, None] >> np.arange(n) & 1
+    loads = chosen @ instance.demand_units[1:]
+    closed = (path + instance.distances[1:, 0]).min(axis=1)
+    tour = np.where(loads <= instance.capacity_units, closed, np.inf).tolist()
     # best[k][s]: least length of the customers in s on at most k routes
     best = [[0.0] + [np.inf] * everyone]
     taken = [[0] * (everyone + 1)]
@@ -68,20 +70,33 @@ def _best_split(instance: Instance) -> Routes | None:
     routes, rest = [], everyone
     for k in range(limit, 0, -1):
         if rest and best[k][rest] < best[k - 1][rest]:
-            routes.append(order[taken[k][rest]])
+            routes.append(_walk(instance, path, taken[k][rest]))
             rest ^= taken[k][rest]
     return Routes.of(routes)
 
 
-def _tours(instance: Instance) -> tuple[list[float], dict[int, IntArray]]:
-    """Length of the shortest tour of every set that fits (else inf), and the tour."""
-    n, units = instance.num_customers, instance.demand_units
-    members = [[i + 1 for i in range(n) if s >> i & 1] for s in range(1 << n)]
-    fits = [int(units[rows].sum()) <= instance.capacity_units for rows in members]
-    sets = [s for s in range(1, 1 << n) if fits[s]]
-    routes = Routes.of(members[s] for s in sets)
-    found = improve(instance, routes, True, TourSettings(), Deadline.never())
-    tour = [0.0] + [np.inf] * ((1 << n) - 1)
-    for s, length in zip(sets, found.lengths(instance).tolist(), strict=True):
-        tour[s] = length
-    return tour, dict(zip(sets, found, strict=True))
+def _paths(instance: Instance) -> FloatArray:
+    """(sets, n) the shortest path through a set to each of its customers.
+
+    Paths begin at the depot (Held and Karp 1962).
+    """
+    n, d = instance.num_customers, instance.distances
+    customers = np.arange(n)
+    path = np.full((1 << n, n), np.inf)
+    path[1 << customers, customers] = d[0, 1:]
+    for members in range(1, 1 << n):
+        others = np.flatnonzero(members >> customers & 1 == 0)
+        onward = path[members][:, None] + d[1:, others + 1]
+        path[members | 1 << others, others] = onward.min(axis=0)
+    return path
+
+
+def _walk(instance: Instance, path: FloatArray, members: int) -> list[int]:
+    """The shortest tour of a set, backwards from its last customer."""
+    d, route, onward = instance.distances, [], 0
+    while members:
+        i = int((path[members] + d[1:, onward]).argmin())
+        route.append(i + 1)
+        members ^= 1 << i
+        onward = i + 1
+    return route[::-1]

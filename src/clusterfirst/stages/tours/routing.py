@@ -1,15 +1,14 @@
 """One tour per cluster, all of them in one compiled call.
 
-Distances come from `Instance.lengths`, so every metric and rounding works. Tours of
-at most `exact` stops are optimal; longer ones are 2-opt / Or-opt optima improved by
-deterministic kicks (the gap to optimal is measured in benchmarks/assign_and_route).
-Given orders are a start that is never made worse.
+Distances come from `Instance.lengths`, so every metric and rounding works. Tours are
+2-opt / Or-opt optima improved by deterministic kicks, hardly ever longer than the
+shortest up to 12 stops (benchmarks/assign_and_route measures by how much). Given
+orders are a start that is never made worse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,21 +27,13 @@ CHUNK_CELLS = 4_000_000  # distances held at a time
 ENOUGH = 3.0  # times the estimated seconds: then tours are not made quickly first
 
 
-@dataclass(frozen=True)
-class TourSettings:
-    """How hard to try: exact up to so many stops, then kicks per stop."""
-
-    exact: int = 12
-    kicks: float = 10.0
-
-
-QUICK = TourSettings(exact=7, kicks=0.5)
+FULL, QUICK = 10.0, 0.5  # kicks per stop: how hard to try
 
 
 def tours(
     instance: Instance,
     clusters: IntArray | Sequence[Sequence[int]],
-    settings: TourSettings | None = None,
+    kicks: float = FULL,
     deadline: Deadline | None = None,
 ) -> list[list[int]]:
     """Tours of all clusters as customer rows, in canonical direction and order.
@@ -61,7 +52,7 @@ def tours(
         groups, fresh = Routes.of_labels(clusters), True
     else:
         groups, fresh = Routes.of(clusters), False
-    routes = improve(instance, groups, fresh, settings or TourSettings(), deadline)
+    routes = improve(instance, groups, fresh, kicks, deadline)
     found = Solution(routes.lists()).canonical()
     return [list(route) for route in found.routes]
 
@@ -70,16 +61,16 @@ def improve(
     instance: Instance,
     routes: Routes,
     fresh: bool,
-    settings: TourSettings,
+    kicks: float,
     deadline: Deadline,
 ) -> Routes:
     """Tours in the order of `routes`; `fresh` means that their order is no tour."""
     found = Routes(routes.stops.copy(), routes.starts)
     small = np.flatnonzero(routes.sizes <= MAX_BLOCK)
     sizes = routes.sizes[small]
-    passes = [(TourSettings(exact=0, kicks=0.0), fresh), (settings, False)]
-    if deadline.left() > ENOUGH * float(_work(sizes, settings).sum()):
-        passes = [(settings, fresh)]  # the same tours, no quick ones first
+    passes = [(0.0, fresh), (kicks, False)]
+    if deadline.left() > ENOUGH * float(_work(sizes, kicks).sum()):
+        passes = [(kicks, fresh)]  # the same tours, no quick ones first
     for effort, unordered in passes:
         for chunk in _chunks(small, sizes, effort):
             if deadline.passed():
@@ -87,7 +78,7 @@ def improve(
             _solve_chunk(instance, found, chunk, effort, unordered)
     for c in np.flatnonzero(routes.sizes > MAX_BLOCK).tolist():
         start = _start(instance, routes[c], fresh)
-        found[c][:] = _by_windows(instance, start, settings, deadline)
+        found[c][:] = _by_windows(instance, start, kicks, deadline)
     return found
 
 
@@ -100,19 +91,14 @@ def _start(instance: Instance, rows: IntArray, fresh: bool) -> IntArray:
     return hilbert_order(instance, rows)
 
 
-def _work(sizes: IntArray, effort: TourSettings) -> FloatArray:
+def _work(sizes: IntArray, kicks: float) -> FloatArray:
     """Rough seconds for each cluster, only to decide how often to look at the clock."""
-    few = np.minimum(sizes, effort.exact)
-    exact = 1e-9 * 2.0**few * few * few
-    search = 1e-6 * sizes * (10.0 + 10.0 * effort.kicks)
-    return np.where(sizes <= effort.exact, exact, search)
+    return sizes.astype(np.float64) * (1e-5 * (1.0 + kicks))
 
 
-def _chunks(
-    which: IntArray, sizes: IntArray, effort: TourSettings
-) -> Iterator[IntArray]:
+def _chunks(which: IntArray, sizes: IntArray, kicks: float) -> Iterator[IntArray]:
     """Cut so that the clock is looked at, and distances fit in memory."""
-    share = _work(sizes, effort) / CHUNK_WORK + (sizes + 1) ** 2 / CHUNK_CELLS
+    share = _work(sizes, kicks) / CHUNK_WORK + (sizes + 1) ** 2 / CHUNK_CELLS
     number = np.floor(np.cumsum(share))
     cuts = np.flatnonzero(np.diff(number)) + 1
     return (chunk for chunk in np.split(which, cuts) if len(chunk))
@@ -122,7 +108,7 @@ def _solve_chunk(
     instance: Instance,
     routes: Routes,
     chunk: IntArray,
-    effort: TourSettings,
+    kicks: float,
     unordered: bool,
 ) -> None:
     """Replace the routes of a chunk by their tours."""
@@ -138,7 +124,7 @@ def _solve_chunk(
     blocks = np.ascontiguousarray(instance.lengths(left, right), dtype=np.float64)
     if unordered:
         nearest_first(blocks, starts, orders)
-    solve_blocks(blocks, starts, orders, effort.exact, float(effort.kicks))
+    solve_blocks(blocks, starts, orders, kicks)
     routes.stops[places] = stops[before + orders - 1]
 
 
@@ -191,7 +177,7 @@ def _nearest_chain(instance: Instance, rows: IntArray) -> IntArray:
 
 
 def _by_windows(
-    instance: Instance, route: IntArray, settings: TourSettings, deadline: Deadline
+    instance: Instance, route: IntArray, kicks: float, deadline: Deadline
 ) -> IntArray:
     """Optimise a very long tour stretch by stretch, the cuts half a window apart.
 
@@ -213,7 +199,7 @@ def _by_windows(
             block[0, -1] = block[-1, 0] = forced
             order = np.arange(1, size)
             ends = np.array([0, size - 1])
-            solve_blocks(block.ravel(), ends, order, 0, min(settings.kicks, 2.0))
+            solve_blocks(block.ravel(), ends, order, min(kicks, 2.0))
             if order[0] == size - 1:
                 order = order[::-1]
             cycle[start + 1 : start + size] = stretch[order]

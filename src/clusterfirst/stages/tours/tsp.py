@@ -1,7 +1,7 @@
-"""Compiled tours: exact by dynamic programming, or 2-opt and Or-opt with kicks.
+"""Compiled tours: 2-opt and Or-opt with kicks.
 
 Nodes are 0..m of a dense distance block, 0 being the depot; a tour is an order of
-1..m. Both solvers are deterministic: kicks come from xorshift numbers with a
+1..m. The search is deterministic: kicks come from xorshift numbers with a
 fixed start, so equal blocks give equal tours on every machine.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clusterfirst.problem.instance import FloatArray, IntArray
-from clusterfirst.stages.compiled import compiled, inner, kernel
+from clusterfirst.stages.compiled import inner, kernel
 
 EPSILON = 1e-10  # relative: smaller gains are rounding noise and would cycle
 NEAR = 10  # neighbours that a move may lead to
@@ -36,22 +36,17 @@ def solve_blocks(
     blocks: FloatArray,
     starts: IntArray,
     orders: IntArray,
-    exact: int,
     kicks: float,
 ) -> None:
     """Tour every cluster c: its nodes are orders[starts[c]:starts[c+1]], depot out.
 
     `orders` holds, per cluster, a permutation of 1..m to start from and is
     overwritten by the tour. `blocks` are the (m+1, m+1) distances one after the
-    other. Clusters of at most `exact` stops are solved exactly, others by local
-    search with `kicks` kicks per stop.
+    other. There are `kicks` kicks per stop.
     """
-    sizes = np.diff(starts)
-    largest = int(sizes.max(initial=0)) + 1
-    few = int(sizes[sizes <= exact].max(initial=0))
+    largest = int(np.diff(starts).max(initial=0)) + 1
     numbers = np.empty((6 + NEAR) * largest + 6, dtype=np.int64)
-    table = np.empty((1 << few) * few + few * few)
-    _solve(blocks, starts, orders, (exact, float(kicks)), (numbers, table))
+    _solve(blocks, starts, orders, float(kicks), numbers)
 
 
 @inner
@@ -63,17 +58,11 @@ def _cluster(blocks: Any, starts: Any, orders: Any, c: int, at: int) -> Any:
 
 
 @kernel
-def _solve(blocks: Any, starts: Any, orders: Any, effort: Any, space: Any) -> None:
-    exact, kicks = effort
-    numbers, table = space
+def _solve(blocks: Any, starts: Any, orders: Any, kicks: float, numbers: Any) -> None:
     at = 0
     for c in range(len(starts) - 1):
         order, block, at = _cluster(blocks, starts, orders, c, at)
-        if len(order) <= 2:
-            continue
-        if len(order) <= exact:
-            _held_karp(block, order, table)
-        else:
+        if len(order) > 2:
             _local_search(block, order, int(kicks * len(order)), numbers)
 
 
@@ -96,45 +85,6 @@ def nearest_first(blocks: Any, starts: Any, orders: Any) -> None:
             here = order[closest]
             order[closest] = order[p]
             order[p] = here
-
-
-@compiled(fastmath={"nnan", "nsz", "reassoc"}, no_cpython_wrapper=True)
-def _held_karp(block: Any, order: Any, table: Any) -> None:
-    """Shortest tour by dynamic programming over subsets (Held and Karp 1962).
-
-    The liberties with floats let the minimum vectorise.
-    """
-    m = len(block) - 1
-    between = table[: m * m].reshape(m, m)
-    # Path 0 -> all of the subset, ending at k.
-    best = table[m * m : m * m + (1 << m) * m].reshape(1 << m, m)
-    for k in range(m):
-        for j in range(m):
-            between[k, j] = block[k + 1, j + 1]
-    for chosen in range(1 << m):
-        for k in range(m):
-            best[chosen, k] = 1e300
-    for k in range(m):
-        best[1 << k, k] = block[0, k + 1]
-    for chosen in range(1, 1 << m):
-        for k in range(m):
-            before = chosen ^ (1 << k)
-            if before < chosen and before:
-                shortest = 1e300
-                for j in range(m):
-                    shortest = min(shortest, best[before, j] + between[k, j])
-                best[chosen, k] = shortest
-    chosen = (1 << m) - 1
-    after = 0  # from the depot backwards: the cheapest way to arrive
-    for position in range(m - 1, -1, -1):
-        last = 0
-        for k in range(m):
-            longer = best[chosen, k] + block[after, k + 1]
-            if longer < best[chosen, last] + block[after, last + 1]:
-                last = k
-        after = last + 1
-        order[position] = after
-        chosen ^= 1 << last
 
 
 @inner
