@@ -15,8 +15,8 @@ from clusterfirst.problem.solution import Solution, judge
 from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.classical.fisher_jaikumar import (
     CANDIDATES,
+    curve_seeds,
     insertion_costs,
-    spread_seeds,
 )
 from clusterfirst.stages.classical.fisher_jaikumar import _Map as Map
 from clusterfirst.stages.classical.petal import petal_lengths
@@ -104,7 +104,7 @@ def test_many_seeds_get_candidates_that_agree_with_dense(
 @pytest.mark.parametrize("vehicles", [1, 7, 60])
 def test_seeds_are_distinct_customers(vehicles: int, town: Instance) -> None:
     """As many distinct customers as vehicles, also when every customer is a seed."""
-    seeds = spread_seeds(Map(town), vehicles, np.random.default_rng(2))
+    seeds = curve_seeds(Map(town), vehicles, np.random.default_rng(2))
     assert len(set(seeds.tolist())) == vehicles
     assert seeds.min() >= 1
     assert seeds.max() <= 60
@@ -113,7 +113,7 @@ def test_seeds_are_distinct_customers(vehicles: int, town: Instance) -> None:
 def test_seeds_survive_identical_points() -> None:
     """All customers in one place still give distinct seeds."""
     same = Instance(np.array([0, 1, 1, 1, 1]), 2, coords=np.ones((5, 2)))
-    seeds = spread_seeds(Map(same), 2, np.random.default_rng(0))
+    seeds = curve_seeds(Map(same), 2, np.random.default_rng(0))
     assert len(set(seeds.tolist())) == 2
 
 

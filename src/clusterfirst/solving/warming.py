@@ -36,7 +36,7 @@ from clusterfirst.solving.options import (
 from clusterfirst.stages.kernel_cache import KERNELS, calls_left, kernels_left
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
-from clusterfirst.stages.tours.routing import FULL, QUICK, improve
+from clusterfirst.stages.tours.routing import QUICK, improve
 
 Progress = Callable[[int, int], None]  # kernels left, and how many there were
 POLL = 0.2  # seconds between two looks at the cache
@@ -112,9 +112,7 @@ def _assignment(model: str | None) -> None:
 
 
 def _tours(model: str | None) -> None:
-    for effort in (QUICK, FULL):
-        groups = Routes.of([list(range(1, 7)), list(range(7, 41))])
-        improve(_toy(), groups, True, effort, Deadline.never())
+    improve(_toy(), Routes.of([range(1, 41)]), True, QUICK, Deadline.never())
 
 
 def _polish(model: str | None) -> None:

@@ -1,8 +1,9 @@
 """Fisher and Jaikumar (1981): seeds and insertion costs by hand.
 
 The generalised assignment behind it is the one the network uses, so this is the
-fair opponent of learned seeds and costs. Seeds come from a k-means-like draw (better
-than the cones of 1981, log/), and then from the clusters themselves (`moved_seeds`).
+fair opponent of learned seeds and costs. Seeds come from a curve through the map
+(better than the cones of 1981, log/), and then from the clusters themselves
+(`moved_seeds`).
 Rounds of assign, re-seed, and move a few seeds go on until time is up; the true route
 length decides.
 """
@@ -25,7 +26,6 @@ PATIENCE = 2  # re-seedings without gain before the seeds are shaken
 RESIZE = 0.1  # chance that a shake adds a seed, and that it takes one away
 SHAKE = 5  # most neighbouring seeds that are moved together
 SHAKE_REACH = 12  # nearest customers a moved seed may go to
-MANY = 20_000  # customers above which seeds are taken along a curve
 PIECE = 5_000  # customers whose nearest seeds are found between two looks at the clock
 
 
@@ -42,13 +42,12 @@ def fisher_jaikumar(
     map_ = _Map(instance)
     limit = instance.num_customers if instance.vehicles is None else instance.vehicles
     best, best_seeds = None, None
-    draw = curve_seeds if instance.num_customers > MANY else spread_seeds
     turn = 0
     while True:  # a generator: whoever decodes the scores stops asking
         if turn < len(STARTS):
-            seeds = draw(map_, fleets[STARTS[turn]], rng)
+            seeds = curve_seeds(map_, fleets[STARTS[turn]], rng)
         elif best_seeds is None:  # too tight for every fleet so far: draw again
-            seeds = draw(map_, fleets[turn % len(fleets)], rng)
+            seeds = curve_seeds(map_, fleets[turn % len(fleets)], rng)
         else:
             seeds = _shaken(map_, best_seeds, fleets, rng)
         turn += 1
@@ -112,37 +111,16 @@ class _Map:
         self.tree = cKDTree(self.points)
 
 
-def spread_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
-    """k-means++ draw: each seed is likely to be far from those before it."""
-    points = map_.points
-    vehicles = min(vehicles, len(points))
-    first = np.hypot(*(points - map_.instance.plane[0]).T) + 1e-300
-    chosen = [int(rng.choice(len(points), p=first / first.sum()))]
-    gap = ((points - points[chosen[0]]) ** 2).sum(axis=1)
-    # Very many seeds: several per look keep this far from n * K.
-    batch = max(1, vehicles // 400)
-    while len(chosen) < vehicles:
-        weight = gap + 1e-12 * (gap.max() + 1e-300)
-        weight[chosen] = 0.0
-        drawn = rng.choice(
-            len(points),
-            min(batch, vehicles - len(chosen)),
-            replace=False,
-            p=weight / weight.sum(),
-        )
-        chosen += drawn.tolist()
-        near = cKDTree(points[drawn]).query(points)[0] ** 2
-        gap = np.minimum(gap, near)
-    return np.array(chosen, dtype=np.int64) + 1
-
-
 def curve_seeds(map_: _Map, vehicles: int, rng: np.random.Generator) -> IntArray:
-    """Customers at equal distances of demand along a Hilbert curve, for large maps."""
-    order = hilbert_order(map_.instance, np.arange(1, len(map_.points) + 1))
-    order = np.roll(order, int(rng.integers(len(order))))
+    """Customers at equal distances of demand along a Hilbert curve, none twice."""
+    n = len(map_.points)
+    turns = np.arange(min(vehicles, n))
+    order = hilbert_order(map_.instance, np.arange(1, n + 1))
+    order = np.roll(order, int(rng.integers(n)))
     depth = np.cumsum(map_.instance.demand_units[order] + 1e-9)
-    marks = (np.arange(vehicles) + 0.5) / vehicles * depth[-1]
-    seeds: IntArray = order[np.unique(np.searchsorted(depth, marks))]
+    at = np.searchsorted(depth, (turns + 0.5) / len(turns) * depth[-1])
+    at = np.maximum.accumulate(at - turns) + turns  # behind the one before
+    seeds: IntArray = order[np.minimum(at, n - len(turns) + turns)]
     return seeds
 
 
