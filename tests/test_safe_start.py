@@ -6,7 +6,7 @@ import pytest
 
 from clusterfirst.evidence.bench import run as bench_run
 from clusterfirst.solving import solver
-from clusterfirst.solving.options import Kind, Method
+from clusterfirst.solving.options import METHODS, Kind, Method
 from clusterfirst.solving.solver import SolveOptions, solve
 from clusterfirst.stages.routes import Routes
 from clusterfirst.stages.search_state import SearchState
@@ -20,7 +20,7 @@ def test_savings_answer_where_a_method_had_no_time(
     """On large days savings answer instead, a note says so, and a bench says no."""
     day = town(solver.SAFE_FIRST)
     savings = solve(day, SolveOptions(method="savings", polish=False, iterations=1))
-    monkeypatch.setitem(solver.METHODS, "sweep", by_hand("no_answer"))
+    monkeypatch.setitem(METHODS, "sweep", by_hand("no_answer"))
     name = "sweep+polish" if polish else "sweep"
     options = SolveOptions(method="sweep", polish=polish, iterations=1)
     result = solve(day, options)
@@ -54,7 +54,7 @@ def interrupted_early(state: SearchState) -> None:
 def test_the_answer_of_a_method_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shorter safe start is no answer of the method; with polish it is a start."""
     day = town(solver.SAFE_FIRST)
-    monkeypatch.setitem(solver.METHODS, "sweep", by_hand("everyone_alone"))
+    monkeypatch.setitem(METHODS, "sweep", by_hand("everyone_alone"))
     options = SolveOptions(method="sweep", polish=False, iterations=1)
     result = solve(day, options)
     assert len(result.solution.routes) == day.num_customers
@@ -67,7 +67,7 @@ def test_interrupt_before_the_method_has_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a large day there is an answer all the same."""
-    monkeypatch.setitem(solver.METHODS, "sweep", by_hand("interrupted_early"))
+    monkeypatch.setitem(METHODS, "sweep", by_hand("interrupted_early"))
     result = solve(town(solver.SAFE_FIRST), SolveOptions(method="sweep", iterations=1))
     assert result.interrupted
     assert result.verdict.feasible
