@@ -1,7 +1,7 @@
 """Days with limits: beside PyVRP, beside the plain search, and beside yesterday.
 
     python benchmarks/dispatch.py wide      # limits that do not bind: ratio of seconds
-    python benchmarks/dispatch.py keep      # what staying costs, over move prices
+    python benchmarks/dispatch.py keep [--kind Belem]  # what staying costs
     python benchmarks/dispatch.py warm      # warm starts at equal CPU seconds
     python benchmarks/dispatch.py peer 1 5  # PyVRP, equal CPU seconds of one core
 
@@ -19,25 +19,22 @@ from typing import Any
 
 import numpy as np
 
-from clusterfirst.problem.changes import pairs_kept
 from clusterfirst.problem.clock import Deadline
 from clusterfirst.problem.constraints import Constraints
 from clusterfirst.problem.fleet import Fleet
 from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.problem.solution import Solution, judge
-from clusterfirst.solving.keeping import Kept
 from clusterfirst.solving.options import SolveOptions
 from clusterfirst.solving.solver import solve
 from clusterfirst.stages.search.constrained import search_limited
 from clusterfirst.stages.search.polish import polish
 from clusterfirst.stages.search.schedule import PolishSettings
+from dispatch_keep import KINDS, draw, keep, known_today, two_days
 from machine import ROOT, commit, facts
 
 RESULTS = ROOT / "benchmarks" / "results"
 SIZES = (100, 200, 300, 500, 1000)  # orders of the days beside PyVRP, four of each
 EACH = 4
-PRICES = (0.0, 0.25, 0.5, 0.7, 1.0, 2.0, 4.0)  # mean distances to the ten nearest
-YESTERDAY = 400_000  # iterations of the plan that is kept: some 4 CPU seconds
 
 
 def _points(rng: np.random.Generator, index: int) -> FloatArray:
@@ -245,7 +242,7 @@ def _meet(ride: dict[int, int], stops: list[int]) -> bool:
     return len({ride[c] for c in stops}) == 1
 
 
-def wide(rounds: int = 3, iterations: int = 100_000, turns: int = 4) -> None:
+def wide(rounds: int = 3, iterations: int = 100_000, turns: int = 6) -> None:
     """1,000 orders, every limit on and none binding: cost and CPU seconds."""
     rows: list[dict[str, Any]] = []
     for seed in range(rounds):
@@ -266,78 +263,10 @@ def wide(rounds: int = 3, iterations: int = 100_000, turns: int = 4) -> None:
         verdict = judge(limited, Solution(kept.values(), kept.keys()))
         assert verdict.feasible
         row |= {"plain": free.cost, "limited": verdict.cost}
-        row["ratio"] = min(row["limited_cpu"]) / min(row["plain_cpu"])
+        row["ratio"] = float(np.median(np.divide(row["limited_cpu"], row["plain_cpu"])))
         rows.append(row)
         print(json.dumps(row), flush=True)
     _write("wide", rows)
-
-
-def two_days(index: int, n: int = 250) -> tuple[Instance, Instance, dict[int, int]]:
-    """Yesterday, today with a tenth of the customers exchanged, and who is who."""
-    rng = np.random.default_rng([25, index])
-    new = n // 10
-    points, demands = rng.random((n + new + 1, 2)), rng.integers(1, 10, n + new + 1)
-    demands[0] = 0
-    first, second = np.arange(n + 1), np.r_[0, new + 1 : n + new + 1]
-    days = [Instance(demands[r], 50, coords=points[r]) for r in (first, second)]
-    return days[0], days[1], {c: c - new for c in range(new + 1, n + 1)}
-
-
-def known_today(plan: Solution, rename: dict[int, int]) -> Solution:
-    """Yesterday's plan in today's rows; who is not there today goes."""
-    return Solution([[rename[c] for c in r if c in rename] for r in plan.routes])
-
-
-def keep(days: int = 10, iterations: int = 60_000) -> None:
-    """Same-route pairs kept and extra length, over the price of a move."""
-    rows: list[dict[str, Any]] = []
-    effort = SolveOptions(iterations=iterations, threads=1)
-    for index in range(days):
-        before, today, rename = two_days(index)
-        was = solve(before, SolveOptions(iterations=YESTERDAY, threads=1))
-        plan = known_today(was.solution, rename)
-        step = today.plane
-        gaps = np.sort(np.hypot(*(step[1:, None] - step[None, 1:]).transpose(2, 0, 1)))
-        scale = float(gaps[:, 1:11].mean())
-        free = solve(today, effort, keep=Kept(plan, 0.0)).verdict.cost
-        for price in PRICES:
-            found = solve(today, effort, keep=Kept(plan, price * scale))
-            row = {
-                "day": index,
-                "price": price,
-                "pairs": pairs_kept(plan.routes, found.solution.routes),
-                "longer": found.verdict.cost / free - 1,
-                "note": found.notes[-1],
-            }
-            rows.append(row)
-        print(json.dumps(rows[-3:]), flush=True)
-    _write("keep", rows)
-    draw(rows)
-
-
-def draw(rows: list[dict[str, Any]]) -> None:
-    """The curve of what staying costs."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    points = [
-        [
-            100 * float(np.mean([r[k] for r in rows if r["price"] == price]))
-            for k in ("pairs", "longer")
-        ]
-        for price in PRICES
-    ]
-    figure, axes = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
-    axes.plot(*zip(*points, strict=True), marker="o", color="#1f77b4")
-    for price, (pairs, longer) in zip(PRICES, points, strict=True):
-        axes.annotate(f"{price:g}", (pairs, longer), (4, 5), textcoords="offset points")
-    axes.set_xlabel("same-route pairs kept, %")
-    axes.set_ylabel("longer than free planning, %")
-    axes.set_title("Price of a move, in mean distances to the ten nearest", fontsize=9)
-    axes.grid(alpha=0.3)
-    figure.savefig(ROOT / "docs" / "pictures" / "keep.png", dpi=110)
 
 
 def warm(days: int = 24, seconds: float = 1.0) -> None:
@@ -380,7 +309,14 @@ def main() -> None:
             days = range(low, high)
         peer([float(word) for word in rest], days)
         return
-    {"wide": wide, "keep": keep, "warm": warm}[name]()
+    if name == "keep":
+        kinds = rest[1:] if rest[:1] == ["--kind"] else list(KINDS)
+        rows = [r for r in _read("keep") if r.get("kind") in KINDS.keys() - set(kinds)]
+        rows += keep(kinds)
+        _write("keep", rows)
+        draw(rows)
+        return
+    {"wide": wide, "warm": warm}[name]()
 
 
 if __name__ == "__main__":

@@ -320,19 +320,24 @@ def plain_ratio(_: str) -> str:
 
 
 def keeping_curve(_: str) -> str:
-    """What stays, and what that costs, over the price of a move."""
+    """What stays, and what that costs, over the price of a move, on days of kinds."""
     table = _stored("dispatch", "keep")
     rows, days = table["rows"], {row["day"] for row in table["rows"]}
-    lines = ["| price of a move | same-route pairs kept % | longer % |"]
-    lines.append("|---:|---:|---:|")
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    lines = [f"| price of a move | {' | '.join(kinds)} |"]
+    lines.append("|---:|" + "---:|" * len(kinds))
     for price in sorted({row["price"] for row in rows}):
-        some = [row for row in rows if row["price"] == price]
-        kept, longer = (
-            100 * sum(row[key] for row in some) / len(some)
-            for key in ("pairs", "longer")
-        )
-        lines.append(f"| {price:g} | {kept:.1f} | {longer:+.2f} |")
-    return "\n".join([*lines, "", f"{len(days)} days, {_when(table)}."])
+        cells = []
+        for kind in kinds:
+            some = [r for r in rows if (r["price"], r["kind"]) == (price, kind)]
+            kept, longer = (
+                100 * sum(row[key] for row in some) / len(some)
+                for key in ("pairs", "longer")
+            )
+            cells.append(f"{kept:.1f}, {longer:+.2f}")
+        lines.append(f"| {price:g} | {' | '.join(cells)} |")
+    said = f"{len(days)} days of each kind: same-route pairs kept and more length, in %"
+    return "\n".join([*lines, "", f"{said} ({_when(table)})."])
 
 
 def warm_starts(_: str) -> str:
