@@ -22,13 +22,11 @@ from clusterfirst.cities.territories import TerritorySettings, find_territories
 from clusterfirst.learning.labels.labelset import read_labels
 from clusterfirst.learning.labels.making import LabelOptions, label
 from clusterfirst.learning.labels.sources import Source, law_days
-from clusterfirst.networks.model_folder import load_model
 from clusterfirst.problem.changes import pairs_kept
 from clusterfirst.problem.instance import FloatArray, Instance
 from clusterfirst.solving.familiar import Familiar, solve_familiar
-from clusterfirst.solving.many import decode_all
+from clusterfirst.solving.many import EVERY_ROUND
 from clusterfirst.solving.options import SolveOptions
-from clusterfirst.solving.result import Result
 from clusterfirst.solving.solver import solve
 
 Figures = dict[str, Any]
@@ -45,6 +43,7 @@ EFFORTS = (0, 1, 4, 16)  # times the polish of a quick plan
 BEST = 120  # the same, for what plans are compared with
 WEIGHTS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # of familiarity
 FAMILIAR_ROUNDS = 20_000  # of the search, about a second
+SEED_SETS = (None, 8, 16, 40)
 LEARNED = 72  # days before this one made the labels of runs/state/belem
 HGS_SECONDS = 4.0
 POLISHED = 6  # times the effort of a quick plan: 0.3 s of an idle core
@@ -139,29 +138,37 @@ def learned(history: History, models: Sequence[str]) -> Figures:
     source = law_days(fit(history), seed=0)
     days = [history.instance(number) for number in range(LEARNED, len(history))]
     best = _references(source, len(history))
-    found = []
-    for name in models:
-        network = load_model(name).network
-        answers = decode_all(network, days)
-        kept = [i for i, answer in enumerate(answers) if isinstance(answer, Result)]
-        free = [a.verdict.cost for a in answers if isinstance(a, Result)]
-        used = time.process_time()
-        polished = [
-            improved(day, answer.solution.routes, 0, POLISHED).cost
-            for day, answer in zip(days, answers, strict=True)
-            if isinstance(answer, Result)
-        ]
-        used = (time.process_time() - used) / len(days)
-        found.append(
-            {
-                "model": Path(name).parent.name if Path(name).is_dir() else name,
-                "days": [LEARNED + i for i in kept],
-                "free": (np.array(free) / best[kept] - 1).tolist(),
-                "polished": (np.array(polished) / best[kept] - 1).tolist(),
-                "polish_cpu_seconds": round(used, 3),
-            }
-        )
+    found = [
+        {"model": Path(name).parent.name if Path(name).is_dir() else name}
+        | _judged(days, best, SolveOptions("neural", model=name, seed_sets=sets))
+        for name in models
+        for sets in SEED_SETS
+    ]
     return {"hgs_seconds": HGS_SECONDS, "models": found}
+
+
+def _judged(
+    days: Sequence[Instance], best: FloatArray, options: SolveOptions
+) -> Figures:
+    """Without search, and after a short polish, on one thread."""
+    options = replace(options, iterations=EVERY_ROUND, polish=False, threads=1)
+    solve(days[0], options)  # loads and compiles
+    begin = time.process_time()
+    answers = [solve(day, options) for day in days]
+    middle = time.process_time()
+    polished = [
+        improved(day, answer.solution.routes, 0, POLISHED).cost
+        for day, answer in zip(days, answers, strict=True)
+    ]
+    free = np.array([answer.verdict.cost for answer in answers])
+    return {
+        "seed_sets": options.seed_sets,
+        "days": list(range(LEARNED, LEARNED + len(days))),
+        "free": (free / best - 1).tolist(),
+        "free_cpu_seconds": round((middle - begin) / len(days), 3),
+        "polished": (np.array(polished) / best - 1).tolist(),
+        "polish_cpu_seconds": round((time.process_time() - middle) / len(days), 3),
+    }
 
 
 def _references(source: Source, count: int) -> FloatArray:

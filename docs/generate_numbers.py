@@ -398,10 +398,14 @@ def familiar_curve(_: str) -> str:
 def learned_city(_: str) -> str:
     """Models on days held back, without search and after a short polish."""
     table = _stored("city", "learned")
-    lines = ["| model | without search % | after a polish of 0.06 CPU s % |"]
-    lines.append("|---|---:|---:|")
+    lines = [
+        "| model | `--seed-sets` | CPU s | without search | after 0.06 CPU s more |"
+    ]
+    lines.append("|---|---:|---:|---:|---:|")
     for model in table["models"]:
         cells = [f"{_mean(model[k]):.1%} ± {_half(model[k]):.1%}" for k in PARTS]
+        sets = model["seed_sets"] or "default"
+        cells = [str(sets), f"{model['free_cpu_seconds']:.2f}", *cells]
         lines.append(f"| {model['model']} | {' | '.join(cells)} |")
     days = len(table["models"][0]["days"])
     note = f"{days} days held back, above HGS of {table['hgs_seconds']:g} s a day"
