@@ -32,15 +32,13 @@ TARGETS = {  # gap % by set and seconds, of the better start
 
 
 LIMIT = (
-    "What limits: a map of 200 to 1000 customers moves by 0.2 from seed to seed at 10 "
-    "s, so that differences of 0.1 on these sets are none, and on drawn maps neither "
-    "fewer, more nor longer falls of the temperature nor a population above 150 "
-    "customers changed that beyond chance. At N = 100 HGS is ahead from 0.3 s on, on "
-    "XML100 and city-100 (level on CVRP100), on drawn maps by single ones that end "
-    "0.3 to 2 % above it; why was not found (log/2026-11-19-can-small-maps-be- "
-    "bred.md). At 0.1 s and N = 1000 one decoding of the network takes most of the "
-    "time. Why routes of more than 20 customers on XL are still a little longer than "
-    "SAVANT's is not known."
+    "What limits: above about 400 customers in 10 s a child of the genetic search "
+    "takes longer than it brings, and annealing, which goes on there, keeps a route "
+    "too many on some maps (X-n670-k130) and ends 1 to 2 % above on others with long "
+    "routes (X-n513-k21). A map of 200 to 1000 customers moves by 0.2 from seed to "
+    "seed at 10 s. At 0.1 s and N = 1000 one decoding of the network takes most of "
+    "the time. Why routes of more than 20 customers on XL are still a little longer "
+    "than SAVANT's is not known."
 )
 
 

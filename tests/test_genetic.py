@@ -358,6 +358,25 @@ def test_no_child_needs_more_vehicles_than_there_are() -> None:
     assert judge(limited, Solution(answer.routes)).feasible
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 9))
+def test_a_start_is_kept_where_no_child_is_feasible(seed: int, n: int) -> None:
+    """Tiny days with tight loads and fleets never lose the routes they had."""
+    rng = np.random.default_rng(seed)
+    instance = Instance(
+        demands=np.concatenate([[0], rng.integers(90_000, 190_000, n)]),
+        capacity=300_000,
+        coords=rng.random((n + 1, 2)),
+    )
+    start = [[c] for c in range(1, n + 1)]
+    limited = instance.replace(vehicles=n)
+    answer = polish(limited, start, PolishSettings(0, 280, threads=1), NEVER)
+    verdict = judge(limited, Solution(answer.routes))
+    assert verdict.feasible
+    assert verdict.cost == pytest.approx(answer.cost)
+    assert verdict.cost <= judge(limited, Solution(start)).cost + 1e-9
+
+
 def packed(instance: Instance) -> Lists:
     """Routes that use the fewest vehicles: largest demands first, where they fit."""
     routes: Lists = [[] for _ in range(instance.min_vehicles)]

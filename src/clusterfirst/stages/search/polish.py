@@ -228,7 +228,8 @@ class _Search:
                 colony.adopt(best)
         done = pool.map(self.raise_children, self.colonies, [step] * len(self.colonies))
         self.done = max(done)
-        return min(self.colonies, key=lambda colony: colony.length).best
+        first = min(self.colonies, key=lambda colony: colony.length)
+        return first.best if first.length < length else best
 
     def raise_children(self, colony: Breeding, step: int) -> int:
         """Breed for this round's share; return the iterations so far."""

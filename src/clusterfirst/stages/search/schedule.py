@@ -60,7 +60,7 @@ class PolishSettings:
 
     # genetic search, after some falls of the temperature
     breeds: float = 60  # iterations per customer from which it pays at N = 100,
-    breeds_size: float = 3.0  # and this power of the size for other maps
+    breeds_size: float = 2.6  # and this power of the size for other maps
     annealed: float = 0.3  # of the time before it, in falls:
     falls_before: int = 10  # at most; each hands over where it ended
     founders: int = 10  # random members besides
