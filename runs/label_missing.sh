@@ -6,7 +6,7 @@
 #
 #   runs/label_missing.sh OUT [FIRST LAST] [WORKERS]
 #
-# labels/more holds a part of round 4, round 5 and most of 6 beside three older ones (their seeds are in its manifest):
+# labels/more holds a part of round 4, round 5 and most of 6 beside three older ones (seeds 20261119 to 20261121):
 #   clusterfirst labels merge labels/more OUT/* --out labels/new
 set -eu
 out=$1 first=${2:-4} last=${3:-19} workers=${4:-2}
