@@ -38,8 +38,8 @@ LIMIT = (
     "routes (X-n513-k21). A map of 200 to 1000 customers moves by 0.2 from seed to "
     "seed at 10 s. At 0.1 s and N = 1000 one decoding of the network takes most of "
     "the time. Why routes of more than 20 customers on XL are still a little longer "
-    "than SAVANT's is not known. Two clustered days of 10,000 customers end 1.6 % below "
-    "HGS of 120 s after 10 s (2 % was the target)."
+    "than SAVANT's is not known. Two clustered days of 10,000 customers end 1.6 % "
+    "below HGS of 120 s after 10 s (2 % was the target)."
 )
 
 
